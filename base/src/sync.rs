@@ -79,6 +79,19 @@ mod imp {
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     }
 
+    /// A full fence for those that make [`heavy_fence`], and none for anybody else: no instruction.
+    #[inline(always)]
+    pub fn light_fence() {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    }
+
+    /// A full fence here, and in each thread of every process that has registered for it, somewhere
+    /// between this call's begin and its end (`membarrier`). False: the kernel did not make those.
+    pub fn heavy_fence() -> bool {
+        full_fence();
+        crate::membarrier::fence_registered().is_ok()
+    }
+
     /// Sleeps while the word holds `expected`. Errors of the kernel end the sleep: the caller
     /// rechecks its condition and its deadline anyway.
     pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
@@ -164,6 +177,13 @@ mod imp {
 
     pub fn fence_after_locked() {
         fence(Ordering::SeqCst);
+    }
+
+    /// Nothing: a model says where a thread is while another one makes the heavy fence.
+    pub fn light_fence() {}
+
+    pub fn heavy_fence() -> bool {
+        panic!("the kernel's fences are modelled by who uses them: loom has none")
     }
 
     pub fn futex_wait(word: &AtomicU32, expected: u32, _timeout: Option<Duration>) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use heliostat_abi::session::record::Request;
 use serde_json::Value;
 use support::await_that;
-use support::cluster::{config, free_ports, joined_count, SecretFile};
+use support::cluster::{config, figure, free_ports, joined_count, SecretFile};
 use support::programs::{play, Program};
 use support::Daemon;
 
@@ -33,12 +33,6 @@ fn both(daemons: &[Daemon; 2], name: &str) -> (Program, Program) {
     assert_eq!(there.say(&format!("allocate kv {} name={name}", 8 * MIB)), "direct");
     assert_eq!(here.say(&format!("on 2 map kv {name} rwa")), "on 2");
     (there, here)
-}
-
-/// A figure of a class on the way from a daemon to a node.
-fn figure(daemon: &Daemon, node: u64, class: &str, what: &str) -> u64 {
-    let status = daemon.status();
-    status["cluster"]["quality"]["ways"][node.to_string()][class][what].as_u64().unwrap_or(0)
 }
 
 const CLASSES: &str = "[[class]]\nnames = [\"/memory/hot/*\"]\nclass = \"high\"\n\

@@ -236,3 +236,37 @@ fn makers_that_are_killed_at_any_moment_leave_the_name_and_the_bytes() {
         next.does("free last");
     }
 }
+
+#[test]
+fn a_part_that_has_moved_to_another_node_is_found_there() {
+    let mut three = Three::start("spread-7");
+    let (mut maker, mut other) = (three.program(1), three.program(3));
+    let (whole, seam) = (8 * MIB, 4 * MIB);
+    let on = |node| format!("1:0..{seam} {node}:{seam}..{whole}");
+    assert_eq!(maker.say(&format!("spread big {whole} 1,2 lasting big")), on(2));
+    assert_eq!(other.say("map big big rwasm"), on(2));
+    maker.does(&format!("fill big 1 0 {whole}"));
+    assert_eq!(other.say(&format!("check big 1 0 {whole}")), "same");
+    maker.does("move_part big 1 3");
+    // Each has a handle of before: one reads across the seam, one writes and reads in the part.
+    assert_eq!(maker.say(&format!("check big 1 0 {whole}")), "same");
+    other.does(&format!("fill big 2 {} 2000000", seam - 1_000_000));
+    assert_eq!(maker.say(&format!("check big 2 {} 2000000", seam - 1_000_000)), "same");
+    assert_eq!((maker.say("parts big"), other.say("parts big")), (on(3), on(3)));
+    assert_eq!(other.say(&format!("mapped big {seam} 4096")), "mapped", "it is on its node now");
+    // Who comes later finds it, also where the node is lost that it was made on.
+    assert_eq!(three.program(2).say("map big big r"), on(3));
+    three.nodes[1].kill();
+    let mut late = three.program(1);
+    support::await_that("node 2 is lost", || late.say("map big big rwasm") == on(3));
+    assert_eq!(late.say(&format!("check big 2 {} 2000000", seam - 1_000_000)), "same");
+    // And back to where another part is, which has the same name: it stays.
+    let refused = late.say("move_part big 1 1");
+    assert!(refused.starts_with(&format!("error part on 3 with {seam}..{whole}:")), "{refused}");
+    assert_eq!(
+        other.say(&format!("add big {} 0 1", whole - 8)),
+        late.say(&format!("add big {} 0 1", whole - 8))
+    );
+    late.does("free big");
+    assert_eq!(other.say(&format!("check big 1 {seam} 8")).split(": ").nth(1), Some("stale"));
+}

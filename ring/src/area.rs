@@ -45,6 +45,7 @@ struct Piece {
 }
 
 impl Piece {
+    #[inline]
     fn bytes(&self) -> u64 {
         // Whoever looks beyond what it was before has seen, by G1, what it is.
         self.bytes.load(Relaxed)
@@ -126,6 +127,7 @@ impl Area {
     }
 
     /// Returns how many bytes there are.
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Acquire) // G1
     }
@@ -162,6 +164,7 @@ impl Area {
     }
 
     /// Copies bytes out into private memory.
+    #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
         self.each(offset, into.len() as u64, |part, done| {
             part.memory.copy_out(part.at, &mut into[done..done + part.bytes])
@@ -169,6 +172,7 @@ impl Area {
     }
 
     /// Copies private bytes in.
+    #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
         self.each(offset, from.len() as u64, |part, done| {
             part.memory.copy_in(part.at, &from[done..done + part.bytes])
@@ -246,6 +250,7 @@ impl Area {
     ///
     /// # Errors
     /// The word does not lie in the area, or its offset is no multiple of 8.
+    #[inline]
     pub fn fetch_add(&self, offset: u64, more: u64) -> Result<u64, OutOfRange> {
         Ok(self.word(offset)?.fetch_add(more, SeqCst))
     }
@@ -254,6 +259,7 @@ impl Area {
     ///
     /// # Errors
     /// As `fetch_add`.
+    #[inline]
     pub fn compare_swap(&self, offset: u64, expected: u64, new: u64) -> Result<u64, OutOfRange> {
         let swapped = self.word(offset)?.compare_exchange(expected, new, SeqCst, SeqCst);
         Ok(swapped.unwrap_or_else(|found| found))
@@ -263,22 +269,37 @@ impl Area {
     ///
     /// # Errors
     /// As `fetch_add`.
+    #[inline]
     pub fn swap(&self, offset: u64, new: u64) -> Result<u64, OutOfRange> {
         Ok(self.word(offset)?.swap(new, SeqCst))
     }
 
+    #[inline]
     fn word(&self, offset: u64) -> Result<&AtomicU64, OutOfRange> {
         let len = WORD_BYTES as usize;
-        let refused = OutOfRange { offset: offset as usize, len, limit: self.bytes() as usize };
         self.check(offset, WORD_BYTES)?;
-        let part = self.part(offset, WORD_BYTES)?;
+        let part = match self.in_first(offset, WORD_BYTES) {
+            Some(part) => part,
+            None => self.part(offset, WORD_BYTES)?,
+        };
         if offset % WORD_BYTES != 0 || part.bytes < len {
-            return Err(refused);
+            let limit = self.bytes() as usize;
+            return Err(OutOfRange { offset: offset as usize, len, limit });
         }
         // In its mapping, as `new` has seen, and aligned, since pieces are.
         Ok(shared_u64(part.memory.atomic_u64(part.at)))
     }
 
+    /// Bytes that lie in the first piece, as those of most regions do: found by a comparison.
+    #[inline(always)]
+    fn in_first(&self, offset: u64, bytes: u64) -> Option<Part<'_>> {
+        let piece = self.pieces.first()?;
+        let left = piece.bytes().checked_sub(offset)?;
+        let at = piece.at + offset as usize;
+        (bytes <= left).then(|| Part { memory: &piece.memory, at, bytes: bytes as usize })
+    }
+
+    #[inline(always)]
     fn each(
         &self,
         offset: u64,
@@ -286,6 +307,9 @@ impl Area {
         mut act: impl FnMut(Part<'_>, usize) -> Result<(), OutOfRange>,
     ) -> Result<(), OutOfRange> {
         self.check(offset, bytes)?;
+        if let Some(part) = self.in_first(offset, bytes) {
+            return act(part, 0);
+        }
         let mut done = 0;
         while done < bytes {
             let part = self.part(offset + done, bytes - done)?;
@@ -296,7 +320,6 @@ impl Area {
     }
 
     /// The bytes from an offset on that lie in one piece: `most` or less, one or more.
-    #[inline]
     fn part(&self, offset: u64, most: u64) -> Result<Part<'_>, OutOfRange> {
         let piece = self.piece(offset, most)?;
         let skipped = offset - piece.start;
@@ -313,7 +336,6 @@ impl Area {
     }
 
     /// The piece in which an offset lies, from which on `most` bytes are wanted.
-    #[inline]
     fn piece(&self, offset: u64, most: u64) -> Result<&Piece, OutOfRange> {
         let has = |piece: &&Piece| offset < piece.end();
         let place = self.pieces.partition_point(|piece| piece.start <= offset);

@@ -11,7 +11,8 @@
 //! - [`doorbell`] is how one side waits for the other, [`probe`] how it notices that there is none.
 //! - [`window`] is payload memory outside the ring; [`copy`] moves bytes by the fitting engine.
 //! - [`area`] is memory in pieces that is reached as if it were one, [`region_page`] says whether it
-//!   may be, and [`presence`] who does, so that it can be moved.
+//!   may be, and [`presence`] who does, so that it can be moved. [`rows`] are a thread's own counters
+//!   for that, and [`replaced`] is a value that threads read meanwhile.
 //! - [`stream`] is an ordered byte ring for sockets, with a layout of its own.
 //! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
@@ -48,6 +49,8 @@ pub mod presence;
 pub mod probe;
 pub mod queue;
 pub mod region_page;
+pub mod replaced;
+pub mod rows;
 pub mod slot;
 pub mod spsc;
 pub mod stream;

@@ -20,6 +20,10 @@ use crate::sync::Ordering::{Acquire, Release};
 #[derive(Clone, Debug)]
 pub struct RegionPage(Arc<SharedMapping>);
 
+/// Where a region's word lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WordPlace(usize);
+
 impl RegionPage {
     /// Of a mapped page; a region beyond its end is gone.
     pub fn new(page: Arc<SharedMapping>) -> Self {
@@ -33,6 +37,18 @@ impl RegionPage {
             Some(at) => look(shared_u64(self.0.atomic_u64(at)), region),
             None => (State::Gone, 0),
         }
+    }
+
+    /// Where a region's word lies, for [`Self::is`]; `None` beyond the page's end.
+    pub fn place_of(&self, region: ObjectId) -> Option<WordPlace> {
+        self.place(region).map(WordPlace)
+    }
+
+    /// Whether the word at a place is this one: one load and a comparison, where it is known what a region
+    /// that may be used has.
+    #[inline]
+    pub fn is(&self, place: WordPlace, word: u64) -> bool {
+        shared_u64(self.0.atomic_u64(place.0)).load(Acquire) == word // W1
     }
 
     /// Says what holds for a region. For the control plane, whose mapping may be written.
@@ -72,10 +88,15 @@ mod tests {
         assert_eq!(page.state(region).0, State::Gone);
         page.set(region, State::Live, 9);
         assert_eq!(page.state(region), (State::Live, 9));
+        let place = page.place_of(region).unwrap();
+        assert!(page.is(place, word(region, State::Live, 9)));
+        assert!(!page.is(place, word(region, State::Live, 8)));
+        assert!(!page.is(place, word(region, State::Moving, 9)));
         assert_eq!(page.state(ObjectId { generation: 4, ..region }).0, State::Gone);
         let beyond = ObjectId { index: 512, generation: 3 };
         page.set(beyond, State::Live, 9);
         assert_eq!(page.state(beyond).0, State::Gone);
+        assert_eq!(page.place_of(beyond), None);
         assert_eq!(page.state(ObjectId { index: u32::MAX, ..region }).0, State::Gone);
     }
 }

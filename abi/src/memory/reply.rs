@@ -9,6 +9,7 @@
 //!         48 count pieces of 24 bytes, or node u64                     region, bytes u64, user u32, handles u32,
 //! Asked    0 question u64, region, user u32,              flags u32 (2 lasting), age u32 (seconds),
 //!            process u32, rights u32, 0 u32               name
+//! Presence 0 fenced u32                                                         [page]
 //! Moving   0 stage u32, process u32, done u64, bytes u64, node u64, region
 //! ```
 
@@ -28,6 +29,7 @@ const PAGE: u16 = FIRST + 130;
 const LISTED: u16 = FIRST + 131;
 const SESSION: u16 = FIRST + 132;
 const ASKED: u16 = FIRST + 133;
+const PRESENCE: u16 = FIRST + 134;
 const MOVING: u16 = FIRST + 140;
 
 const DIRECT: u32 = 1;
@@ -173,11 +175,13 @@ pub enum MemoryReply {
         /// Its length.
         bytes: u64,
     },
-    /// To RegionPage and Presence [the page].
+    /// To RegionPage [the page].
     Page {
         /// Words in it.
         places: u64,
     },
+    /// To Presence [the page]: whether the kernel's fences in the program's threads are relied on.
+    Presence(bool),
     /// To List.
     Listed {
         /// Some regions, in order of index.
@@ -216,6 +220,10 @@ impl MemoryReply {
                 w.u64(*places);
                 PAGE
             }
+            Self::Presence(fenced) => {
+                w.u32(u32::from(*fenced));
+                PRESENCE
+            }
             Self::Listed { regions, next } => {
                 w.u32(regions.len() as u32).u32(*next).u64(0);
                 regions.iter().for_each(|region| region.encode(&mut w));
@@ -247,6 +255,7 @@ impl MemoryReply {
             GRANTED => Self::Granted(Granted::decode(&mut r)?),
             ARENA => Self::Arena { bytes: r.u64() },
             PAGE => Self::Page { places: r.u64() },
+            PRESENCE => Self::Presence(take_flags(&mut r, 1)? != 0),
             LISTED => take_listed(&mut r)?,
             SESSION => Self::Session { depth: r.u32(), handles: r.u32() },
             ASKED => Self::Asked(Question::decode(&mut r)?),

@@ -49,6 +49,8 @@ fn every_reply_comes_back_as_it_was() {
         }),
         MemoryReply::Arena { bytes: 1 << 40 },
         MemoryReply::Page { places: 1 << 20 },
+        MemoryReply::Presence(false),
+        MemoryReply::Presence(true),
         MemoryReply::Listed { regions: vec![listed(None); 5], next: NO_MORE },
         MemoryReply::Listed { regions: vec![listed(Some("a/b")), listed(None)], next: 9 },
         MemoryReply::Session { depth: 256, handles: 9 },

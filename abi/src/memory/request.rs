@@ -13,7 +13,7 @@
 //! 9 Appoint    handle, user u32, rights u32
 //! 10 Lasting   handle, lasting u32                          18 On        node u64, number u32, body
 //!                                                           20 EndSession -
-//!                                                           24 Presence  -
+//!                                                           24 Presence  fenced u32
 //!                                                           25 MoveState handle
 //!                                                           26 Stage     as Allocate
 //!                                                           27 Adopt     handle, others u32,
@@ -163,7 +163,10 @@ pub enum MemoryRequest {
         name: Option<MemoryName>,
     },
     /// The page of this session in which it says where it is; the reply brings [the page].
-    Presence,
+    Presence {
+        /// Whether fences that the control plane has the kernel make reach the program's threads.
+        fenced: bool,
+    },
     /// Operations will be delegated: brings [window], the reply brings [rings].
     Session,
     /// Operations are delegated no more. Handles stay, and another Session may follow.
@@ -222,7 +225,7 @@ impl MemoryRequest {
             Self::MoveState { .. } => number::MOVE_STATE,
             Self::Stage(_) => number::STAGE,
             Self::Adopt { .. } => number::ADOPT,
-            Self::Presence => number::PRESENCE,
+            Self::Presence { .. } => number::PRESENCE,
             Self::Session => number::SESSION,
             Self::EndSession => number::END_SESSION,
             Self::AskMe { .. } => number::ASK_ME,
@@ -288,7 +291,7 @@ impl MemoryRequest {
                 w.u64(*node).u32(u32::from(own.number)).put(&own.body[..ON_BODY_BYTES])
             }
             Self::RegionPage | Self::Session | Self::EndSession | Self::NextAsked => w,
-            Self::Presence => w,
+            Self::Presence { fenced } => w.u32(u32::from(*fenced)),
         };
     }
 
@@ -346,7 +349,7 @@ impl MemoryRequest {
                 Self::Adopt { handle, others, lasting, name: name::decode(r)? }
             }
             number::MOVE_STATE => Self::MoveState { handle: ObjectId::decode(r) },
-            number::PRESENCE => Self::Presence,
+            number::PRESENCE => Self::Presence { fenced: take_flag(r, "fenced")? },
             number::SESSION => Self::Session,
             number::END_SESSION => Self::EndSession,
             number::ASK_ME => Self::AskMe { handle: ObjectId::decode(r) },

@@ -41,7 +41,8 @@ fn all() -> Vec<MemoryRequest> {
         Class { handle: HANDLE, class: crate::cluster::Class::Low },
         Stage(allocation.clone()),
         Adopt { handle: HANDLE, others: rights, lasting: true, name: None },
-        Presence,
+        Presence { fenced: false },
+        Presence { fenced: true },
     ]
 }
 
@@ -74,6 +75,7 @@ fn fields_out_of_their_range_are_refused_by_name() {
         }
     };
     let all = all();
+    assert_eq!(field(&MemoryRequest::Presence { fenced: true }, 0, 2), "fenced");
     assert_eq!(field(&all[0], 8, 2), "lasting");
     assert_eq!(field(&all[0], 12, 64), "rights");
     assert_eq!(field(&all[0], 16, 65), "memory name");

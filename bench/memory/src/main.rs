@@ -5,6 +5,7 @@
 //! region KIND BYTES REGIONS LENGTH SECONDS   operations one after the other, each in another region and
 //!                                            at another place; KIND is read, write or add
 //! copy KIND BYTES LENGTH SECONDS             the same in this process's own memory: memcpy, or a word
+//! mapped KIND BYTES LENGTH SECONDS           the same in shared memory that is mapped, and no region
 //! socket KIND BYTES SECONDS                  asked of another thread over a unix socket
 //! node NODE KIND BYTES [REGIONS LENGTH] SECONDS
 //!                                            regions of another node, one operation after the other
@@ -84,6 +85,7 @@ fn measured(words: &[&str], limit: Duration) -> Outcome {
             regions_of(what(kind, bytes)?, regions.parse()?, length.parse()?, limit)
         }
         ["copy", kind, bytes, length] => own::copy(what(kind, bytes)?, length.parse()?, limit),
+        ["mapped", kind, bytes, length] => own::mapped(what(kind, bytes)?, length.parse()?, limit),
         ["socket", kind, bytes] => own::socket(what(kind, bytes)?, limit),
         ["node", node, kind, bytes] => {
             let many = remote::Many::default();

@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use heliostat_base::mapping::SharedMapping;
+
 use crate::{sampled, Dice, Kind, Outcome};
 
 /// Copies between a buffer and so many bytes of this process, or adds to one of its words.
@@ -31,6 +33,23 @@ pub fn copy((kind, bytes): (Kind, usize), length: usize, limit: Duration) -> Out
             Ok(())
         })?
     };
+    Ok(format!("{{\"ns\": {took:.1}}}"))
+}
+
+/// The same in shared memory, as regions are: what the kernel's smaller pages cost is in both.
+pub fn mapped((kind, bytes): (Kind, usize), length: usize, limit: Duration) -> Outcome {
+    let (_file, memory) = SharedMapping::create(c"bench", length)?;
+    memory.fill(0, length, 1)?;
+    let (mut dice, mut buffer) = (Dice(88_172_645_463_325_252), vec![2u8; bytes]);
+    let took = sampled(bytes, limit, || {
+        let at = dice.place(bytes, length as u64) as usize;
+        match kind {
+            Kind::Read => memory.copy_out(at, &mut buffer)?,
+            Kind::Write => memory.copy_in(at, &buffer)?,
+            Kind::Add => drop(black_box(memory.atomic_u64(at).fetch_add(1, Ordering::SeqCst))),
+        }
+        Ok(())
+    })?;
     Ok(format!("{{\"ns\": {took:.1}}}"))
 }
 

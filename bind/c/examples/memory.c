@@ -95,6 +95,8 @@ int main(int words, char **word) {
   CHECK(heliostat_memory_size(region, &bytes, &is_direct));
   printf("%" PRIu64 " counted, %" PRIu64 " bytes, %s\n", counted, bytes, is_direct ? "direct" : "delegated");
   if (together(memory, region) != 0) return 1;
+  // Only what is on other nodes has a class.
+  if (heliostat_memory_set_class(region, HELIOSTAT_CLASS_LOW) != HELIOSTAT_INVALID) return 1;
   if (heliostat_memory_write(region, 2 * BYTES, "x", 1) != HELIOSTAT_INVALID) return 1;
   CHECK(heliostat_memory_free(region));
   heliostat_memory_close(memory);

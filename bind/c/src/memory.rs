@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use heliostat_stub_memory::{Memory, MemoryError, Region, Rights};
+use heliostat_stub_memory::{Class, Memory, MemoryError, Region, Rights};
 
 use crate::border::{fail, hand_out, show, take_back, text, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
@@ -22,6 +22,16 @@ pub const HELIOSTAT_MEMORY_MANAGE: u32 = 16;
 /// The user whose names are meant: the caller's own.
 pub const HELIOSTAT_MEMORY_OWN_USER: u32 = 0xffff_ffff;
 
+/// A class of what is done on other nodes: what no rule is about.
+pub const HELIOSTAT_CLASS_NORMAL: u32 = 0;
+/// A class: what waits for nobody else.
+pub const HELIOSTAT_CLASS_HIGH: u32 = 1;
+/// A class: what may wait for all others.
+pub const HELIOSTAT_CLASS_LOW: u32 = 2;
+
+const _: () = assert!(HELIOSTAT_CLASS_NORMAL == Class::Normal.number() as u32);
+const _: () = assert!(HELIOSTAT_CLASS_HIGH == Class::High.number() as u32);
+const _: () = assert!(HELIOSTAT_CLASS_LOW == Class::Low.number() as u32);
 const _: () = assert!(HELIOSTAT_MEMORY_READ == Rights::READ.bits());
 const _: () = assert!(HELIOSTAT_MEMORY_WRITE == Rights::WRITE.bits());
 const _: () = assert!(HELIOSTAT_MEMORY_ATOMIC == Rights::ATOMIC.bits());
@@ -267,6 +277,27 @@ pub unsafe extern "C" fn heliostat_memory_move_to(
     })
 }
 
+/// Says how urgent is what this process does with the region from now on, where it is on another node:
+/// one of `HELIOSTAT_CLASS_*`, and no more than the rules of this node let it.
+/// `HELIOSTAT_INVALID` for a region of this node, and for a class that there is none of.
+///
+/// # Safety
+/// `region` is null or live.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_memory_set_class(
+    region: *const heliostat_memory_region,
+    urgency: u32,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let region = unsafe { show(region)?.0.get()? };
+        if region.node().is_none() {
+            return Err(fail(HELIOSTAT_INVALID, "a region of this node has no class"));
+        }
+        region.set_class(class(urgency)?).map_err(told)
+    })
+}
+
 /// Gives the handle back. The region ends with the last one that may manage it, unless it is lasting.
 /// Null is ignored.
 ///
@@ -306,6 +337,11 @@ pub unsafe extern "C" fn heliostat_memory_free(
 pub(crate) fn rights(bits: u32) -> Result<Rights, heliostat_code> {
     let none = || fail(HELIOSTAT_INVALID, "there is no such right");
     Rights::from_bits(bits).ok_or_else(none)
+}
+
+fn class(number: u32) -> Result<Class, heliostat_code> {
+    let none = || fail(HELIOSTAT_INVALID, format_args!("there is no class {number}"));
+    u8::try_from(number).ok().and_then(Class::from_number).ok_or_else(none)
 }
 
 /// The code for an error, whose words are kept.

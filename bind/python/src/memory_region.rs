@@ -3,9 +3,11 @@
 //! The handle is given back once nobody has it: not this object, no array of its bytes, and no call
 //! that another thread has under way.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use heliostat_stub_memory::{MappedBytes, MemoryError, Region as StubRegion, Rights, OWN_USER};
+use heliostat_stub_memory::{
+    Class, MappedBytes, MemoryError, Region as StubRegion, Rights, OWN_USER,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -13,24 +15,56 @@ use pyo3::types::PyBytes;
 use crate::error;
 use crate::memory::{rights, Memory};
 use crate::memory_access::{word, Held};
+use crate::process::Own;
 
 /// A region that this process has a handle on. Threads may share it.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct MemoryRegion {
     held: Held<StubRegion>,
-    identity: String,
+    /// What was known when it was given back. The fork check comes before the lock, as in `Held`.
+    last: Own<Mutex<Known>>,
+    /// What a child of a fork is told.
+    first: Known,
     rights: Rights,
+}
+
+/// Where a region is, and what it is called there. It changes where the region moves to another node.
+#[derive(Clone)]
+struct Known {
+    identity: String,
     is_direct: bool,
     node: Option<u64>,
+}
+
+impl Known {
+    fn of(region: &StubRegion) -> Self {
+        let (identity, is_direct) = (region.id().to_string(), region.is_direct());
+        Self { identity, is_direct, node: region.node() }
+    }
 }
 
 impl MemoryRegion {
     /// A region whose handle others may have too.
     pub(crate) fn of(region: Arc<StubRegion>) -> Self {
-        let (identity, rights) = (region.id().to_string(), region.rights());
-        let (is_direct, node) = (region.is_direct(), region.node());
-        let held = Held::new(region);
-        Self { held, identity, rights, is_direct, node }
+        let (rights, first) = (region.rights(), Known::of(&region));
+        let (held, last) = (Held::new(region), Own::new(Mutex::new(first.clone())));
+        Self { held, last, first, rights }
+    }
+
+    /// Where it is, as far as this process has found it.
+    fn known(&self) -> Known {
+        if let Ok(region) = self.held.get() {
+            return Known::of(&region);
+        }
+        let Ok(last) = self.last.get() else { return self.first.clone() };
+        last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps what is known, before the handle is given back.
+    fn note_last(&self) {
+        let (known, last) = (self.known(), self.last.get());
+        last.into_iter()
+            .for_each(|it| *it.lock().unwrap_or_else(PoisonError::into_inner) = known.clone());
     }
 
     pub(crate) fn region(&self) -> PyResult<Arc<StubRegion>> {
@@ -51,11 +85,12 @@ impl MemoryRegion {
         let region = self.region()?;
         let mapped = py.detach(|| region.mapped(offset, bytes));
         mapped.map_err(|error| error::memory(&error))?.ok_or_else(|| {
-            let why = match self.is_direct {
+            let known = self.known();
+            let why = match known.is_direct {
                 true => "these bytes lie in several pieces",
                 false => "its path is delegated",
             };
-            let id = &self.identity;
+            let id = &known.identity;
             let text = format_args!("region {id}: no array, since {why}; read and write copy");
             error::raise("Unsupported", text)
         })
@@ -210,14 +245,31 @@ impl MemoryRegion {
         self.with(py, |region| region.set_lasting(is_lasting))
     }
 
+    /// Says how urgent is what this process does with it on another node.
+    fn set_class(&self, py: Python<'_>, class_: &str) -> PyResult<()> {
+        let found = Class::ALL.into_iter().find(|class| class.word() == class_);
+        let class = found.ok_or_else(|| {
+            let text = format!("no class {class_:?}; there are high, normal and low");
+            PyValueError::new_err(text)
+        })?;
+        let known = self.known();
+        if known.node.is_none() {
+            let text = format_args!("region {}: one of this node has no class", known.identity);
+            return Err(error::raise("InvalidRegion", text));
+        }
+        self.with(py, |region| region.set_class(class))
+    }
+
     /// Ends the region for everybody.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
+        self.note_last();
         let region = self.held.take_alone(|_| false)?;
         py.detach(|| region.free()).map_err(|error| error::memory(&error))
     }
 
     /// Gives the handle back; true when nothing holds it any more. Again: nothing.
     fn unmap(&self, py: Python<'_>) -> PyResult<bool> {
+        self.note_last();
         self.held.close(py)
     }
 
@@ -227,8 +279,8 @@ impl MemoryRegion {
     }
 
     #[getter]
-    fn identity(&self) -> &str {
-        &self.identity
+    fn identity(&self) -> String {
+        self.known().identity
     }
 
     #[getter]
@@ -238,12 +290,12 @@ impl MemoryRegion {
 
     #[getter]
     fn node(&self) -> Option<u64> {
-        self.node
+        self.known().node
     }
 
     #[getter]
     fn path(&self) -> &'static str {
-        if self.is_direct {
+        if self.known().is_direct {
             "direct"
         } else {
             "delegated"

@@ -123,3 +123,61 @@ def test_a_region_of_another_node_is_used_by_the_same_calls(houses, other):
     told = [said(reacher, go=False) for _ in range(4)]
     assert all("node 2" in line for line in told[:2]), told
     assert "node 9" in told[2] and told[3] == "None", told
+
+
+MOVE = (
+    BEGIN
+    + """
+region = memory.allocate(1 << 16, name="mover")
+region.write(0, b"moved")
+before = region.identity
+tell(region.node, region.path)
+region.move_to(1)
+print(region.read(0, 5).decode(), region.node, region.path, region.identity != before, flush=True)
+region.unmap()
+tell(region.node, region.path)
+"""
+)
+
+FOLLOW = (
+    BEGIN
+    + """
+def found(there, deadline=time.monotonic() + 20):
+    while True:
+        try:
+            return there.map("mover", "all")
+        except heliostat.NoControlPlane:  # the nodes are not joined yet
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+region = found(memory.on(2))
+region.set_class("low")
+try:
+    region.set_class("urgent")
+except ValueError as error:
+    print(error, flush=True)
+tell(region.node, region.path)
+print(region.read(0, 5).decode(), region.node, region.path, flush=True)
+try:
+    region.set_class("low")
+except heliostat.InvalidRegion:
+    print("none here", flush=True)
+"""
+)
+
+
+def test_a_region_that_has_moved_says_where_it_is_now(houses, other):
+    here, there = houses
+    mover = other(MOVE, there)
+    assert said(mover, go=False) == "None direct"
+    follower = other(FOLLOW, here)
+    assert said(follower, go=False) == "no class 'urgent'; there are high, normal and low"
+    assert said(follower, go=False) == "2 delegated"
+    mover.stdin.write("go\n")
+    mover.stdin.flush()
+    assert said(mover, go=False) == "moved 1 delegated True"
+    follower.stdin.write("go\n")
+    follower.stdin.flush()
+    assert said(follower, go=False) == "moved None direct"
+    assert said(follower, go=False) == "none here"
+    assert said(mover) == "1 delegated"

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Request, RequestKind, Row};
@@ -53,6 +54,8 @@ pub struct NodeAsked {
     pub payload: Vec<u8>,
     /// When nobody waits for the answer any more.
     pub deadline_ns: u64,
+    /// In which class it is served here.
+    pub class: Class,
 }
 
 /// Who looks at the control plane's state.

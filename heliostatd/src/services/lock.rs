@@ -112,8 +112,9 @@ impl Service for NamedLocks {
     }
 
     fn node_asked(&self, daemon: &mut Daemon, asked: NodeAsked) {
-        let NodeAsked { ask, peer, header, payload, .. } = asked;
-        let (header, payload) = daemon.answer_lock_peer(peer, &header, &payload).encode();
+        let NodeAsked { ask, peer, header, payload, class, .. } = asked;
+        let answer = daemon.answer_lock_peer((peer, class), &header, &payload);
+        let (header, payload) = answer.encode();
         daemon.reply_node(ask, header.to_vec(), payload);
     }
 

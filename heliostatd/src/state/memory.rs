@@ -19,7 +19,8 @@ use heliostat_abi::wire::Writer;
 use heliostat_abi::VERSION;
 use heliostat_base::mapping::{SharedMapping, Writers};
 use heliostat_control::config::Config;
-use heliostat_server_loop::{Presence, RegionPage};
+use heliostat_server_loop::presence::Watch;
+use heliostat_server_loop::RegionPage;
 use heliostat_service_memory::{Memory, Remote};
 
 use crate::closer::ReceivedFd;
@@ -47,7 +48,7 @@ pub struct RegionMemory {
     /// What is between this node and others.
     pub across: Across,
     /// Pages of sessions that map regions: in which they are.
-    pub presence: HashMap<ObjectId, (Presence, Rc<OwnedFd>)>,
+    pub presence: HashMap<ObjectId, (Watch, Rc<OwnedFd>)>,
     /// Regions whose bytes are being copied, and which of them had the last turn.
     pub copies: BTreeMap<ObjectId, Copying>,
     /// See `copies`.

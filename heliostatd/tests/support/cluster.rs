@@ -83,6 +83,12 @@ pub fn nodes_with<const COUNT: usize>(
     daemons
 }
 
+/// A figure of a class on the way from a daemon to a node.
+pub fn figure(daemon: &Daemon, node: u64, class: &str, what: &str) -> u64 {
+    let status = daemon.status();
+    status["cluster"]["quality"]["ways"][node.to_string()][class][what].as_u64().unwrap_or(0)
+}
+
 pub fn ask(daemon: &Daemon, request: &ClusterRequest) -> Reply {
     daemon.visit().ask(&Request::Own(request.encode())).0
 }

@@ -136,12 +136,7 @@ impl Spreader {
     }
 
     fn keep(&mut self, key: &str, region: SpreadRegion) -> Result<String, SpreadError> {
-        let parts = region.parts();
-        let told = parts.iter().map(|part| {
-            let lost = if part.lost.is_some() { "!" } else { "" };
-            format!("{}:{}..{}{lost}", part.node, part.bytes.start, part.bytes.end)
-        });
-        let told = told.collect::<Vec<_>>().join(" ");
+        let told = parts(&region);
         self.regions.insert(key.into(), region);
         Ok(told)
     }
@@ -209,10 +204,26 @@ impl Spreader {
     }
 }
 
+/// Where a region's bytes lie; parts with `!` are lost.
+fn parts(region: &SpreadRegion) -> String {
+    let parts = region.parts();
+    let told = parts.iter().map(|part| {
+        let lost = if part.lost.is_some() { "!" } else { "" };
+        format!("{}:{}..{}{lost}", part.node, part.bytes.start, part.bytes.end)
+    });
+    told.collect::<Vec<_>>().join(" ")
+}
+
 /// What is about one region.
 fn on(region: &SpreadRegion, words: &[&str]) -> Result<String, SpreadError> {
     match *words {
         ["size", _] => return Ok(region.size().to_string()),
+        ["parts", _] => return Ok(parts(region)),
+        ["move_part", _, part, node] => {
+            let part = number(part) as usize;
+            let moved = region.part(part)?.move_to(number(node));
+            moved.map_err(|why| region.error_of(part, why))?;
+        }
         ["check", _, seed, offset, len] => {
             let mut found = vec![0; number(len) as usize];
             region.read(number(offset), &mut found)?;

@@ -52,7 +52,7 @@ pub use sessions::Sessions;
 pub use turn::{Step, Turn};
 
 /// Memory in pieces, and whether it may be used: what a service of memory works with.
-pub use heliostat_ring::{area::Area, presence::Presence, region_page::RegionPage};
+pub use heliostat_ring::{area::Area, presence, region_page::RegionPage};
 
 #[cfg(test)]
 mod properties;

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_backend_transport::error::{JoinFailure, LostCause};
 use heliostat_backend_transport::identity::NodeId;
 use heliostat_backend_transport::transport::NotBegun;
@@ -65,6 +66,8 @@ pub enum NodesEvent {
         payload: Vec<u8>,
         /// When nobody waits for the answer any more.
         deadline_ns: u64,
+        /// In which class it is served here.
+        class: Class,
     },
     /// The thread has ended: told to, or since its transport broke.
     Gone,

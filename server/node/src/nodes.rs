@@ -175,16 +175,24 @@ impl Nodes {
         self.order(Order::Probe(node));
     }
 
-    /// Calls a node; `Answered` with this token follows exactly once, by the deadline at the latest.
+    /// Calls a node as [`Self::call_as`] does, in the class that no rule is about.
+    ///
+    /// # Errors
+    /// As `call_as`.
+    pub fn call(&self, token: u64, call: NodeCall) -> Result<(), CallError> {
+        self.call_as(Class::Normal, token, call)
+    }
+
+    /// Calls a node, in a class; `Answered` with this token follows exactly once, by the deadline at the latest.
     /// How many calls the daemon has waiting is the daemon's to limit.
     ///
     /// # Errors
     /// The call was not made: too long, or the thread has ended.
-    pub fn call(&self, token: u64, call: NodeCall) -> Result<(), CallError> {
+    pub fn call_as(&self, class: Class, token: u64, call: NodeCall) -> Result<(), CallError> {
         call.check_length()?;
         let gone = call.not_sent(CallFailure::NoPeer);
         let answer = Answer::daemon(call.node, self.events.clone(), token);
-        match self.gate.send(Order::Call(Box::new(Outgoing::new(Class::Normal, call, answer)))) {
+        match self.gate.send(Order::Call(Box::new(Outgoing::new(class, call, answer)))) {
             Err(Closed(Order::Call(unsent))) => {
                 unsent.answer.forget();
                 Err(gone)

@@ -1,5 +1,6 @@
 //! What a service on the node's thread is: it answers peers at once, and obeys other threads.
 
+use heliostat_abi::cluster::Class;
 use heliostat_backend_transport::identity::NodeId;
 use heliostat_backend_transport::transport::LinkId;
 use heliostat_backend_transport::AskId;
@@ -25,6 +26,8 @@ pub struct Asker {
     pub ask: AskId,
     /// When nobody waits for the answer any more.
     pub deadline_ns: u64,
+    /// In which class it is served here.
+    pub class: Class,
 }
 
 /// What becomes of a request.

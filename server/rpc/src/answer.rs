@@ -31,8 +31,8 @@ fn answer(sessions: &mut Sessions<Rpcs>, answerer: OperationId) {
     let Some(open) = open else { return over(sessions, answerer, &asked, false) };
     let (caller, target, place) = match &open.caller {
         Caller::Here { id, window, place } => (*id, window.clone(), *place),
-        Caller::There { link, call, reply_bytes } => {
-            let its = (*link, *call, *reply_bytes);
+        Caller::There { link, call, class, reply_bytes } => {
+            let its = ((*link, *class), *call, *reply_bytes);
             if let Some(was_heard) = far::reply(sessions, answerer, &asked, its) {
                 over(sessions, answerer, &asked, was_heard);
             }

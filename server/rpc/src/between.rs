@@ -9,5 +9,6 @@ mod user;
 pub use call::{FarAnswered, FarAsked, There};
 
 pub(crate) use call::{Away, AwayCall, FarLine, NoAnswer, What};
+pub(crate) use lanes::Lined;
 pub(crate) use link::{Link, Tell, AWAY_PER_NODE_MAX, MESSAGE_COST, STALL_NS};
 pub(crate) use user::{Named, User};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::file::delegated::{Piece, DEPTH_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::peer::{FarReply, PeerMessage};
@@ -90,7 +91,7 @@ pub(crate) enum Caller {
         place: Piece,
     },
     /// Another node's, by its number for it.
-    There { link: LinkId, call: ObjectId, reply_bytes: u32 },
+    There { link: LinkId, call: ObjectId, class: Class, reply_bytes: u32 },
 }
 
 /// Two operations with bytes on their way.
@@ -213,9 +214,9 @@ impl Rpcs {
                     self.orphans.push(id);
                 }
                 Caller::Here { .. } => {}
-                Caller::There { link, call, .. } => {
+                Caller::There { link, call, class, .. } => {
                     let how = FarReply::ServerEnded;
-                    self.note_to(link, PeerMessage::Reply { call, how });
+                    self.note_to((link, class), PeerMessage::Reply { call, how });
                 }
             }
         }
@@ -232,7 +233,7 @@ impl Rpcs {
         let its = self.away.iter().filter(|(_, away)| away.id.seat == seat).map(|(call, _)| call);
         for call in its.collect::<Vec<_>>() {
             let Some(away) = self.end_away(call) else { continue };
-            self.note_to(away.link, PeerMessage::Leave { call });
+            self.note_to((away.link, away.class), PeerMessage::Leave { call });
         }
     }
 
@@ -255,9 +256,9 @@ impl Rpcs {
     }
 
     /// Tells another node something short; where it is lost it knows.
-    pub(crate) fn note_to(&mut self, to: LinkId, message: PeerMessage) {
+    pub(crate) fn note_to(&mut self, (to, class): (LinkId, Class), message: PeerMessage) {
         if let Some(link) = self.links.get_mut(&to) {
-            link.note(self.tell.as_ref(), message);
+            link.note(self.tell.as_ref(), class, message);
             self.look_at(to);
         }
     }

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::lock::limits::{HANDLES_MAX, TICKETS_MAX};
 use heliostat_abi::name::ObjectId;
@@ -48,6 +49,8 @@ pub struct ForeignSessions {
     /// Handles and tickets of each session, and of each link.
     grants: HashMap<ObjectId, usize>,
     of_link: HashMap<Via, usize>,
+    /// The most urgent class in which each has asked.
+    classes: HashMap<ObjectId, Class>,
     grants_per_node: usize,
 }
 
@@ -59,7 +62,8 @@ impl Default for ForeignSessions {
 
 impl ForeignSessions {
     fn of(sessions: PeerSessions<Foreign>, grants_per_node: usize) -> Self {
-        Self { sessions, grants: HashMap::new(), of_link: HashMap::new(), grants_per_node }
+        let (grants, of_link, classes) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { sessions, grants, of_link, classes, grants_per_node }
     }
 
     /// The session that a node calls so, if it has something here.
@@ -103,6 +107,20 @@ impl ForeignSessions {
         }
     }
 
+    /// Notes how urgent is what a session has asked.
+    pub fn hear(&mut self, session: ObjectId, class: Class) {
+        if self.get(session).is_some() {
+            let heard = self.classes.entry(session).or_insert(class);
+            *heard = class.max(*heard);
+        }
+    }
+
+    /// How urgent are the news of the session that a node calls so.
+    pub fn class_of(&self, via: Via, session: ObjectId) -> Class {
+        let found = self.find(via, session).and_then(|session| self.classes.get(&session));
+        found.copied().unwrap_or_default()
+    }
+
     /// Whose a session is.
     pub fn get(&self, session: ObjectId) -> Option<&Foreign> {
         self.sessions.get(session)
@@ -111,6 +129,7 @@ impl ForeignSessions {
     /// A session has ended; whether there was one.
     pub fn end(&mut self, session: ObjectId) -> bool {
         self.note(session, 0);
+        self.classes.remove(&session);
         self.sessions.end(session).is_some()
     }
 
@@ -118,6 +137,7 @@ impl ForeignSessions {
     pub fn lose(&mut self, via: Via) -> Vec<ObjectId> {
         let its = self.sessions.lose(via);
         self.grants.retain(|session, _| !its.contains(session));
+        self.classes.retain(|session, _| !its.contains(session));
         self.of_link.remove(&via);
         its
     }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::lock::{Claim, Event, Kind, LockName, Outcome, Shape};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::{Holder, Shares, Via};
@@ -267,7 +268,13 @@ impl World {
         match told {
             Told::Opened(there) if lives => {
                 let via = self.via();
-                let handle = RemoteHandle { via, there, kind: Kind::Lock, is_lost: false };
+                let handle = RemoteHandle {
+                    via,
+                    there,
+                    kind: Kind::Lock,
+                    class: Class::Normal,
+                    is_lost: false,
+                };
                 let handle = self.remote.add_handle(who, Holder::user(0), handle).unwrap();
                 self.handles.push((who, handle));
             }

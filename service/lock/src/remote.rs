@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::lock::limits::{EVENTS_PER_REPLY_MAX, REMOTE_HANDLES_MAX, REMOTE_TICKETS_MAX};
 use heliostat_abi::lock::peer::{elsewhere, place_elsewhere};
@@ -28,6 +29,8 @@ pub struct RemoteHandle {
     pub there: ObjectId,
     /// What it is on.
     pub kind: Kind,
+    /// How urgent is what is asked by it.
+    pub class: Class,
     /// The node was lost.
     pub is_lost: bool,
 }
@@ -58,6 +61,8 @@ pub struct RemoteTicket {
     pub handle: ObjectId,
     /// Of what.
     pub kind: Kind,
+    /// How urgent is what is asked about it.
+    pub class: Class,
     /// How it stands.
     pub standing: Standing,
     /// Its place among what its session has not been told.
@@ -200,8 +205,8 @@ impl RemoteLocks {
             return Ok(None);
         }
         self.check_ticket(session, has.holder)?;
-        let ticket =
-            RemoteTicket { via: of.via, there, handle, kind: of.kind, standing, untold: None };
+        let RemoteHandle { via, kind, class, .. } = of;
+        let ticket = RemoteTicket { via, there, handle, kind, class, standing, untold: None };
         let Some(has) = self.sessions.get_mut(&session) else { return Ok(None) };
         let full = |_| Full::of(Thing::LockTickets, Side::Session, REMOTE_TICKETS_MAX as u64);
         let place = has.tickets.insert(ticket).map_err(full)?;

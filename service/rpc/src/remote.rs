@@ -1,5 +1,6 @@
 //! A function of another node that a session of this one has found. Its node decides.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::FunctionInfo;
 use heliostat_service_grant::{Elsewhere, Granted, Via};
@@ -17,6 +18,8 @@ pub struct Remote {
     pub info: FunctionInfo,
     /// The user that it was granted to there.
     pub user: u32,
+    /// How urgent are calls of it.
+    pub class: Class,
     /// The node was lost.
     pub is_lost: bool,
 }

@@ -5,10 +5,12 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use heliostat_abi::memory::limits::{PIECES_MAX, REGIONS_MAX, REGION_PAGE_BYTES};
+use heliostat_abi::memory::page::{word, State};
 use heliostat_abi::memory::presence::PRESENCE_BYTES;
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
-use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_base::mapping::{Access, MappingError, SharedMapping};
+use heliostat_base::membarrier;
 use heliostat_client::OwnSession;
 use heliostat_ring::presence::Presence;
 use heliostat_ring::region_page::RegionPage;
@@ -27,6 +29,8 @@ pub(crate) struct Arenas(HashMap<ObjectId, Arc<SharedMapping>>);
 /// Where the bytes of a region lie, and the epoch for which that holds.
 pub(crate) struct Placed {
     pub(crate) epoch: u32,
+    /// What the region's word is as long as that holds.
+    pub(crate) word: u64,
     pub(crate) area: Area,
 }
 
@@ -68,7 +72,8 @@ impl Arenas {
             pieces.push((self.arena(control, piece.arena)?, piece.offset, piece.bytes));
         }
         let area = Area::new(pieces, whole.bytes).map_err(|_| MemoryError::Corrupt)?;
-        Ok(Placed { epoch: whole.epoch, area })
+        let epoch = whole.epoch;
+        Ok(Placed { epoch, word: word(whole.region, State::Live, epoch), area })
     }
 
     fn arena(
@@ -107,13 +112,18 @@ pub(crate) fn map_page(control: &OwnSession) -> Result<RegionPage, MemoryError> 
 
 /// Maps this session's presence page.
 pub(crate) fn map_presence(control: &OwnSession) -> Result<Presence, MemoryError> {
-    let (reply, fds) = control.ask_own(&MemoryRequest::Presence, &[])?;
-    let (MemoryReply::Page { .. }, [fd]) = (reply, fds.as_slice()) else {
+    // Before it is said: from then on the control plane's fences reach this process's threads.
+    let is_registered = membarrier::register().is_ok();
+    let request = MemoryRequest::Presence { fenced: is_registered };
+    let (reply, fds) = control.ask_own(&request, &[])?;
+    let (MemoryReply::Presence(fenced), [fd]) = (reply, fds.as_slice()) else {
         return Err(MemoryError::Corrupt);
     };
     let mapped = SharedMapping::from_fd(fd.as_raw_fd(), PRESENCE_BYTES, Access::ReadWrite);
     let mapped = mapped.map_err(MemoryError::Mapping)?;
-    Presence::new(Arc::new(mapped)).ok_or(MemoryError::Corrupt)
+    let presence = Presence::new(Arc::new(mapped), fenced && is_registered);
+    let system = |errno| MemoryError::Mapping(MappingError::System { call: "mmap", errno });
+    presence.map_err(system)?.ok_or(MemoryError::Corrupt)
 }
 
 /// All pieces of a region at one epoch.

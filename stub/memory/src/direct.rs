@@ -12,15 +12,15 @@
 //! touches nobody else's. One that grows or moves has another epoch and another area; it moves only
 //! when nobody is counted, so that no store is lost (`ring/src/presence.rs`).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use arc_swap::{ArcSwap, Guard};
 use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::{Granted, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_ring::presence::{Presence, Present, Stay};
-use heliostat_ring::region_page::RegionPage;
+use heliostat_ring::region_page::{RegionPage, WordPlace};
+use heliostat_ring::replaced::{Replaced, Section};
 use heliostat_ring::Area;
 
 use super::arenas::Placed;
@@ -36,16 +36,18 @@ pub(crate) struct Direct {
     region: ObjectId,
     handle: ObjectId,
     page: RegionPage,
+    /// Where the region's word lies in the page.
+    word: WordPlace,
     presence: Presence,
     /// Where it lay when this process last asked.
-    placed: ArcSwap<Placed>,
+    placed: Replaced<Placed>,
     /// Held by who asks where it is now.
     asking: Mutex<()>,
 }
 
 /// This thread is in the region, which stays where it is meanwhile.
 struct Inside<'a> {
-    placed: Guard<Arc<Placed>>,
+    area: &'a Area,
     _present: Present<'a>,
 }
 
@@ -54,8 +56,9 @@ impl Direct {
         let (region, handle) = (granted.region, granted.handle);
         let (page, presence) = (shared.page()?, shared.presence()?);
         let placed = shared.arenas().place(&shared.control, granted)?;
-        let placed = ArcSwap::from_pointee(placed);
-        Ok(Self { region, handle, page, presence, placed, asking: Mutex::new(()) })
+        let (placed, asking) = (Replaced::new(placed), Mutex::new(()));
+        let word = page.place_of(region).ok_or(MemoryError::Corrupt)?;
+        Ok(Self { region, handle, page, word, presence, placed, asking })
     }
 
     /// Does something with the region's bytes where they lie now.
@@ -66,11 +69,23 @@ impl Direct {
         act: impl FnOnce(&Area) -> T,
     ) -> Result<T, MemoryError> {
         loop {
-            if let Some(inside) = self.enter() {
-                return Ok(act(&inside.placed.area));
+            let section = Section::begin();
+            if let Some(inside) = self.enter(&section) {
+                return Ok(act(inside.area));
             }
+            drop(section);
             self.settle(shared)?;
         }
+    }
+
+    /// Does something with the region's bytes if it may do so at once.
+    #[inline]
+    pub(crate) fn at_once<T>(
+        &self,
+        section: &Section<'_>,
+        act: impl FnOnce(&Area) -> T,
+    ) -> Option<T> {
+        self.enter(section).map(|inside| act(inside.area))
     }
 
     /// The same with two regions, or one twice. Who waits for one is not in the other: its move would
@@ -81,9 +96,11 @@ impl Direct {
         act: impl FnOnce(&Area, &Area) -> T,
     ) -> Result<T, MemoryError> {
         loop {
-            if let (Some(first), Some(second)) = (one.enter(), other.enter()) {
-                return Ok(act(&first.placed.area, &second.placed.area));
+            let section = Section::begin();
+            if let (Some(first), Some(second)) = (one.enter(&section), other.enter(&section)) {
+                return Ok(act(first.area, second.area));
             }
+            drop(section);
             one.settle(its)?;
             other.settle(others)?;
         }
@@ -94,17 +111,13 @@ impl Direct {
         self.presence.stay(self.handle)
     }
 
-    #[inline]
-    fn enter(&self) -> Option<Inside<'_>> {
+    #[inline(always)]
+    fn enter<'a>(&'a self, section: &'a Section<'_>) -> Option<Inside<'a>> {
         // First: a move that this does not see waits for it.
-        let present = self.presence.enter(self.handle);
-        let placed = self.placed.load();
-        match self.page.state(self.region) {
-            (State::Live, epoch) if epoch == placed.epoch => {
-                Some(Inside { placed, _present: present })
-            }
-            _ => None,
-        }
+        let present = self.presence.enter(section.row(), self.handle);
+        let placed = self.placed.get(section);
+        let is_here = self.page.is(self.word, placed.word);
+        is_here.then(|| Inside { area: &placed.area, _present: present })
     }
 
     /// Waits until the region is where this process knows it to be.
@@ -112,7 +125,7 @@ impl Direct {
     fn settle(&self, shared: &Shared) -> Result<(), MemoryError> {
         let begun = Instant::now();
         loop {
-            let known = self.placed.load().epoch;
+            let known = self.epoch();
             match self.page.state(self.region) {
                 (State::Gone, _) => return Err(MemoryError::Stale { region: self.region }),
                 (State::Live, epoch) if epoch == known => return Ok(()),
@@ -125,17 +138,22 @@ impl Direct {
         }
     }
 
+    /// The epoch for which this process knows where it is.
+    fn epoch(&self) -> u32 {
+        self.placed.get(&Section::begin()).epoch
+    }
+
     /// Asks where it is, unless another thread has done so since the epoch was `known`.
     fn locate(&self, shared: &Shared, known: u32) -> Result<(), MemoryError> {
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.placed.load().epoch != known {
+        if self.epoch() != known {
             return Ok(());
         }
         let located = MemoryRequest::Locate { handle: self.handle, from: 0 };
         let granted = shared.control.grant(&located)?;
         let mut arenas = shared.arenas();
         let placed = arenas.place(&shared.control, granted)?;
-        self.placed.store(Arc::new(placed));
+        self.placed.replace(placed);
         // Where it lay before may be nobody's any more.
         arenas.forget_unused();
         Ok(())

@@ -89,7 +89,7 @@ impl Region {
             if !self.follow(&place)? {
                 return Err(error);
             }
-            place = self.place.load_full();
+            place = self.place();
             match act(&place) {
                 Err(MemoryError::Stale { .. }) => {}
                 other => return other,
@@ -101,7 +101,7 @@ impl Region {
     /// Finds the region on the node that it has moved to; false where it has ended.
     fn follow(&self, known: &Arc<Place>) -> Result<bool, MemoryError> {
         let _following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&self.place.load_full(), known) {
+        if !Arc::ptr_eq(&self.place(), known) {
             return Ok(true);
         }
         let asked = MemoryRequest::MoveState { handle: known.handle };
@@ -113,7 +113,7 @@ impl Region {
         let (region, rights) = (state.region, self.rights);
         let there = self.memory.on(state.node);
         let (place, _) = Place::ask(&there, MemoryRequest::MapRegion { region, rights })?;
-        self.place.store(Arc::new(place));
+        self.place.replace(place);
         // After the new one: the region lives by either.
         let _ = self.tell_control(&MemoryRequest::Unmap { handle: known.handle });
         Ok(true)

@@ -8,6 +8,7 @@ use heliostat_base::mapping::OutOfRange;
 use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::area::{Area, WORD_BYTES};
+use heliostat_ring::replaced::Section;
 
 use super::delegated::{Bytes, Delegated, Failure, Handles};
 use super::direct::Direct;
@@ -36,6 +37,26 @@ impl Region {
         direct
             .with(self.shared(), allowed)??
             .map_err(|error| self.range(offset, bytes, error.limit))
+    }
+
+    /// The same, if it may be done at once; else nothing is done. This is what most accesses are: its
+    /// looks at where the region is have no locked instruction, by which the next access would wait.
+    #[inline(always)]
+    pub(crate) fn at_once<T>(
+        &self,
+        wanted: Rights,
+        (offset, bytes): (u64, u64),
+        act: impl FnOnce(&Area) -> Result<T, OutOfRange>,
+    ) -> Option<Result<T, MemoryError>> {
+        let section = Section::begin();
+        let direct = self.place.get(&section).direct.as_ref()?;
+        if !self.rights.have(wanted) {
+            return None;
+        }
+        match direct.at_once(&section, act)? {
+            Ok(done) => Some(Ok(done)),
+            Err(error) => Some(Err(self.range(offset, bytes, error.limit))),
+        }
     }
 
     /// Has the server loop move the pieces.
@@ -68,19 +89,39 @@ impl Region {
         })
     }
 
+    #[inline]
     pub(crate) fn change(
         &self,
         kind: OpKind,
         offset: u64,
-        (argument, expected): (u64, u64),
+        with: (u64, u64),
         act: impl Fn(&Area) -> Result<u64, OutOfRange>,
+    ) -> Result<u64, MemoryError> {
+        let is_word = offset % WORD_BYTES == 0;
+        let done = match is_word {
+            true => self.at_once(Rights::ATOMIC, (offset, WORD_BYTES), &act),
+            false => None,
+        };
+        match done {
+            Some(done) => done,
+            None => self.change_otherwise(kind, offset, with, &act),
+        }
+    }
+
+    #[inline(never)]
+    fn change_otherwise(
+        &self,
+        kind: OpKind,
+        offset: u64,
+        (argument, expected): (u64, u64),
+        act: &dyn Fn(&Area) -> Result<u64, OutOfRange>,
     ) -> Result<u64, MemoryError> {
         if offset % WORD_BYTES != 0 {
             return Err(MemoryError::Misaligned { region: self.id(), offset });
         }
         let all = (offset, WORD_BYTES);
         self.wherever(|place| match &place.direct {
-            Some(direct) => self.act(direct, Rights::ATOMIC, all, &act),
+            Some(direct) => self.act(direct, Rights::ATOMIC, all, act),
             None => self.delegate(Rights::ATOMIC, all, |loops| {
                 loops.change_word(kind, (place.handle, offset), argument, expected)
             }),

@@ -4,7 +4,6 @@ use std::fmt;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
 
-use arc_swap::{ArcSwap, Guard};
 use heliostat_abi::cluster::Class;
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::file::delegated::OpKind;
@@ -13,6 +12,7 @@ use heliostat_abi::memory::{Granted, MemoryName, MemoryReply, MemoryRequest, Rig
 use heliostat_abi::name::ObjectId;
 use heliostat_base::bell::Bell;
 use heliostat_client::ControlError;
+use heliostat_ring::replaced::Replaced;
 
 use super::allocation::check_size;
 use super::delegated::Bytes;
@@ -28,7 +28,7 @@ pub struct Region {
     pub(crate) memory: Memory,
     pub(crate) rights: Rights,
     /// Where it is: on another node another one, after it has moved there.
-    pub(crate) place: ArcSwap<Place>,
+    pub(crate) place: Replaced<Place>,
     /// Held by who asks where it has moved to.
     pub(crate) following: Mutex<()>,
     is_held: bool,
@@ -88,7 +88,7 @@ impl Region {
     /// Asks for a handle.
     pub(crate) fn ask(memory: &Memory, request: MemoryRequest) -> Result<Self, MemoryError> {
         let (place, rights) = Place::ask(memory, request)?;
-        let (place, following) = (ArcSwap::from_pointee(place), Mutex::new(()));
+        let (place, following) = (Replaced::new(place), Mutex::new(()));
         Ok(Self { memory: memory.clone(), rights, place, following, is_held: true })
     }
 
@@ -98,7 +98,7 @@ impl Region {
 
     /// Where it is, as far as this process knows.
     #[inline]
-    pub(crate) fn place(&self) -> Guard<Arc<Place>> {
+    pub(crate) fn place(&self) -> Arc<Place> {
         self.place.load()
     }
 
@@ -139,7 +139,17 @@ impl Region {
     ///
     /// # Errors
     /// `Range` when they do not all lie in the region, `Denied`, `Stale`, `Gone`, `Node`.
+    #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), MemoryError> {
+        let (wanted, len) = (Rights::READ, into.len() as u64);
+        match self.at_once(wanted, (offset, len), |it| it.read(offset, into)) {
+            Some(done) => done,
+            None => self.read_otherwise(offset, into),
+        }
+    }
+
+    #[inline(never)]
+    fn read_otherwise(&self, offset: u64, into: &mut [u8]) -> Result<(), MemoryError> {
         let (wanted, len) = (Rights::READ, into.len() as u64);
         self.wherever(|place| match &place.direct {
             Some(direct) => self.act(direct, wanted, (offset, len), |it| it.read(offset, into)),
@@ -151,7 +161,17 @@ impl Region {
     ///
     /// # Errors
     /// As `read`. On `Stale`, `Gone` and `Node` some of them may have been written; `Node` says.
+    #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), MemoryError> {
+        let (wanted, len) = (Rights::WRITE, from.len() as u64);
+        match self.at_once(wanted, (offset, len), |it| it.write(offset, from)) {
+            Some(done) => done,
+            None => self.write_otherwise(offset, from),
+        }
+    }
+
+    #[inline(never)]
+    fn write_otherwise(&self, offset: u64, from: &[u8]) -> Result<(), MemoryError> {
         let (wanted, len) = (Rights::WRITE, from.len() as u64);
         self.wherever(|place| match &place.direct {
             Some(direct) => self.act(direct, wanted, (offset, len), |it| it.write(offset, from)),
@@ -231,6 +251,7 @@ impl Region {
     ///
     /// # Errors
     /// `Misaligned`; else as `write`.
+    #[inline]
     pub fn fetch_add(&self, offset: u64, more: u64) -> Result<u64, MemoryError> {
         self.change(OpKind::FetchAdd, offset, (more, 0), |it| it.fetch_add(offset, more))
     }
@@ -240,6 +261,7 @@ impl Region {
     ///
     /// # Errors
     /// As `fetch_add`.
+    #[inline]
     pub fn compare_swap(&self, offset: u64, expected: u64, new: u64) -> Result<u64, MemoryError> {
         let asked = (new, expected);
         self.change(OpKind::CompareSwap, offset, asked, |it| it.compare_swap(offset, expected, new))
@@ -249,6 +271,7 @@ impl Region {
     ///
     /// # Errors
     /// As `fetch_add`.
+    #[inline]
     pub fn swap(&self, offset: u64, new: u64) -> Result<u64, MemoryError> {
         self.change(OpKind::Swap, offset, (new, 0), |it| it.swap(offset, new))
     }

@@ -21,6 +21,9 @@
 //! gone. What a maker that died leaves is leased, and ends with it; or it is lasting, says making and has
 //! no handle, and is freed by whoever meets it. What somebody who died while freeing leaves says freed.
 //!
+//! A part that moves to another node is an ordinary region that does: whoever has a handle finds it there,
+//! and who maps the region later looks for it on all nodes, by its name, generation and number.
+//!
 //! *Hot* where bytes lie in one part on this node: as for an ordinary region.
 
 mod copying;
@@ -64,7 +67,10 @@ pub struct PartPlace {
 }
 
 struct Part {
-    node: u64,
+    /// On which node it was made.
+    made_on: u64,
+    /// This process's node; 0 without a cluster.
+    here: u64,
     bytes: Range<u64>,
     found: Result<Arc<Region>, MemoryError>,
 }
@@ -84,11 +90,11 @@ impl SpreadRegion {
         self.directory.bytes()
     }
 
-    /// Returns where they lie, in order.
+    /// Returns where they lie, in order; of parts that have moved, where this process has found them.
     pub fn parts(&self) -> Vec<PartPlace> {
         let told = |part: &Part| {
             let lost = part.found.as_ref().err().copied();
-            PartPlace { node: part.node, bytes: part.bytes.clone(), lost }
+            PartPlace { node: part.node(), bytes: part.bytes.clone(), lost }
         };
         self.parts.iter().map(told).collect()
     }
@@ -248,15 +254,26 @@ impl Part {
         Ok(Segment { part: self, region, at, bytes: bytes.end - bytes.start })
     }
 
+    /// On which node it is, as far as this process knows.
+    fn node(&self) -> u64 {
+        match &self.found {
+            Ok(region) => region.node().unwrap_or(match self.here {
+                0 => self.made_on,
+                here => here,
+            }),
+            Err(_) => self.made_on,
+        }
+    }
+
     fn error(&self, why: MemoryError) -> SpreadError {
         let Range { start: from, end: to } = self.bytes;
-        SpreadError::Part { node: self.node, from, to, why }
+        SpreadError::Part { node: self.node(), from, to, why }
     }
 }
 
 impl fmt::Debug for SpreadRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: Vec<_> = self.parts.iter().map(|part| part.node).collect();
+        let nodes: Vec<_> = self.parts.iter().map(Part::node).collect();
         write!(f, "{} bytes spread over nodes {nodes:?}", self.size())
     }
 }

@@ -77,7 +77,7 @@ fn may_be_asked(request: &MemoryRequest) -> bool {
         Free { .. } | Grow { .. } | Name { .. } | Appoint { .. } | Lasting { .. } => true,
         List { .. } | Move { .. } | MoveState { .. } => true,
         Stage(_) | Adopt { .. } => true,
-        Arena { .. } | RegionPage | Presence | Session | AskMe { .. } | NextAsked => false,
+        Arena { .. } | RegionPage | Presence { .. } | Session | AskMe { .. } | NextAsked => false,
         Answer { .. } | EndSession | On { .. } | Replicate(_) | Class { .. } => false,
     }
 }

@@ -29,6 +29,15 @@
 // The user whose names are meant: the caller's own.
 #define HELIOSTAT_MEMORY_OWN_USER 4294967295
 
+// A class of what is done on other nodes: what no rule is about.
+#define HELIOSTAT_CLASS_NORMAL 0
+
+// A class: what waits for nobody else.
+#define HELIOSTAT_CLASS_HIGH 1
+
+// A class: what may wait for all others.
+#define HELIOSTAT_CLASS_LOW 2
+
 // This process's access to memory regions. Threads may share it.
 typedef struct heliostat_memory heliostat_memory;
 
@@ -148,6 +157,15 @@ heliostat_code heliostat_memory_relocate(const heliostat_memory_region *region);
 // `region` is null or live.
 heliostat_code heliostat_memory_move_to(const heliostat_memory_region *region,
                                         uint64_t node);
+
+// Says how urgent is what this process does with the region from now on, where it is on another node:
+// one of `HELIOSTAT_CLASS_*`, and no more than the rules of this node let it.
+// `HELIOSTAT_INVALID` for a region of this node, and for a class that there is none of.
+//
+// # Safety
+// `region` is null or live.
+heliostat_code heliostat_memory_set_class(const heliostat_memory_region *region,
+                                          uint32_t urgency);
 
 // Gives the handle back. The region ends with the last one that may manage it, unless it is lasting.
 // Null is ignored.

@@ -205,16 +205,25 @@ class MemoryRegion:
         user's programs keep it alive, and may free it. Takes the right to manage."""
     def set_lasting(self, is_lasting: bool) -> None:
         """Says whether it outlives those who manage it. Takes the right to manage."""
+    def set_class(self, class_: Literal["high", "normal", "low"]) -> None:
+        """Says how urgent is what this process does with it from now on, where it is on another node: no
+        more than the rules let it. Raises InvalidRegion for a region of this node."""
     def free(self) -> None: ...
     def unmap(self) -> bool: ...
     @property
     def is_unmapped(self) -> bool: ...
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """What tells this region from all others of its node. Another one once the region has moved to
+        another node and this process has found it there."""
     @property
     def rights(self) -> str: ...
     @property
-    def path(self) -> Literal["direct", "delegated"]: ...
+    def node(self) -> int | None:
+        """The node that it is on, as far as this process has found it; None where that is this one."""
+    @property
+    def path(self) -> Literal["direct", "delegated"]:
+        """By which path its bytes are reached now."""
 
 class MemoryOperations:
     def __new__(cls, memory: Memory, limit: int) -> Self: ...

@@ -49,8 +49,8 @@ impl Daemon {
                 }
             }
             NodesEvent::Answered { token, outcome } => self.node_answered(token, outcome),
-            NodesEvent::Request { ask, peer, service, header, payload, deadline_ns } => {
-                let asked = NodeAsked { ask, peer, header, payload, deadline_ns };
+            NodesEvent::Request { ask, peer, service, header, payload, deadline_ns, class } => {
+                let asked = NodeAsked { ask, peer, header, payload, deadline_ns, class };
                 self.node_asked(service, asked);
             }
             NodesEvent::Gone => self.lose_every_node(),

@@ -1,5 +1,6 @@
 //! What services ask of other nodes, and what other nodes ask of services.
 
+use heliostat_abi::cluster::Class;
 use heliostat_server_node::{AskId, CallError, CallFailure, Effect, NodeCall, Outcome, PeerNode};
 use tracing::debug;
 
@@ -12,6 +13,16 @@ impl Daemon {
     /// # Errors
     /// The call was not made, and nothing follows: no cluster, too long, or too many.
     pub(crate) fn call_node(&mut self, token: u64, call: NodeCall) -> Result<(), CallError> {
+        self.call_node_as(Class::Normal, token, call)
+    }
+
+    /// The same as one of a class. Calls of different classes overtake each other.
+    pub(crate) fn call_node_as(
+        &mut self,
+        class: Class,
+        token: u64,
+        call: NodeCall,
+    ) -> Result<(), CallError> {
         let (node, effect) = (Some(call.node), Effect::NotSent);
         let not_sent = |why| CallError { node, effect, why };
         let Some(cluster) = &mut self.services.cluster else {
@@ -21,7 +32,7 @@ impl Daemon {
             return Err(not_sent(CallFailure::TooMany { limit }));
         }
         let number = cluster.calls.begin(call.node.0, call.service, token);
-        cluster.nodes.call(number, call).inspect_err(|_| {
+        cluster.nodes.call_as(class, number, call).inspect_err(|_| {
             cluster.calls.end(number);
         })?;
         cluster.counts.calls += 1;

@@ -7,12 +7,14 @@
 //! ```
 //! An Unreachable has the limit 1 where the node may have done what was asked, or may still, else 0.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
 use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::lock::{Event, LockReply, LockRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
+use heliostat_control::name::Name;
 use heliostat_server_node::PeerNode;
 use heliostat_service_grant::Via;
 use heliostat_service_lock::{RemoteHandle, RemoteTicket, Standing};
@@ -54,7 +56,12 @@ impl Daemon {
         if wanted != Wanted::Answer {
             self.services.lock.across.remotes.check_handle(id, who.asker.holder)?;
         }
-        self.ask_lock_peer(who, peer, request, wanted)
+        let name = match &request {
+            LockRequest::Open { name, .. } => Some(Name::from(name)),
+            _ => None,
+        };
+        let class = self.class_between_nodes(&self.session(id)?.peer.subject, name);
+        self.ask_lock_peer(who, (peer, class), request, wanted)
     }
 
     /// A session asks something by a handle or ticket of another node.
@@ -71,18 +78,18 @@ impl Daemon {
                 let there = self.handle_elsewhere(id, handle)?;
                 self.services.lock.across.remotes.check_ticket(id, who.asker.holder)?;
                 let request = LockRequest::Acquire { handle: there.there, claim, wait };
-                self.ask_lock_via(who, there.via, request, Wanted::Ticket(handle))
+                self.ask_lock_via(who, (there.via, there.class), request, Wanted::Ticket(handle))
             }
             LockRequest::Arrive { handle } => {
                 let there = self.handle_elsewhere(id, handle)?;
                 self.services.lock.across.remotes.check_ticket(id, who.asker.holder)?;
                 let request = LockRequest::Arrive { handle: there.there };
-                self.ask_lock_via(who, there.via, request, Wanted::Ticket(handle))
+                self.ask_lock_via(who, (there.via, there.class), request, Wanted::Ticket(handle))
             }
             LockRequest::Reset { handle } => {
                 let there = self.handle_elsewhere(id, handle)?;
                 let request = LockRequest::Reset { handle: there.there };
-                self.ask_lock_via(who, there.via, request, Wanted::Answer)
+                self.ask_lock_via(who, (there.via, there.class), request, Wanted::Answer)
             }
             LockRequest::Release { ticket, untouched } => {
                 self.release_elsewhere(who, ticket, untouched)
@@ -110,15 +117,10 @@ impl Daemon {
     fn close_elsewhere(&mut self, who: &Who, handle: ObjectId) -> Result<Answer, Refused> {
         let id = who.asker.session;
         let removed = self.services.lock.across.remotes.remove_handle(id, handle);
-        let RemoteHandle { via, there, is_lost, .. } = removed.ok_or(Code::NotFound)?;
+        let RemoteHandle { via, there, class, is_lost, .. } = removed.ok_or(Code::NotFound)?;
         if !is_lost {
-            self.return_lock(
-                id,
-                who.uid,
-                via,
-                LockRequest::Close { handle: there },
-                Wanted::Answer,
-            );
+            let close = LockRequest::Close { handle: there };
+            self.return_lock((id, who.uid, class), via, close, Wanted::Answer);
         }
         Ok(Reply::Done.into())
     }
@@ -136,7 +138,7 @@ impl Daemon {
             Standing::Holds(_) => {
                 remotes.remove_ticket(id, ticket);
                 let request = LockRequest::Release { ticket: found.there, untouched };
-                self.ask_lock_via(who, found.via, request, Wanted::Answer)
+                self.ask_lock_via(who, (found.via, found.class), request, Wanted::Answer)
             }
             Standing::Lost => {
                 remotes.remove_ticket(id, ticket);
@@ -154,7 +156,8 @@ impl Daemon {
             Standing::Waits => {
                 remotes.set(id, ticket, Standing::Cancelled(None));
                 let request = LockRequest::Cancel { ticket: found.there };
-                self.ask_lock_via(who, found.via, request, Wanted::Cancelled(ticket))
+                let to = (found.via, found.class);
+                self.ask_lock_via(who, to, request, Wanted::Cancelled(ticket))
             }
             // It was asked before, and the answer did not come in time.
             Standing::Cancelled(_) => Err(unreachable(true)),
@@ -168,19 +171,19 @@ impl Daemon {
     fn ask_lock_via(
         &mut self,
         who: &Who,
-        via: Via,
+        (via, class): (Via, Class),
         request: LockRequest,
         wanted: Wanted,
     ) -> Result<Answer, Refused> {
         let peer = self.lock_peer(via).ok_or(unreachable(false))?;
-        self.ask_lock_peer(who, peer, request, wanted)
+        self.ask_lock_peer(who, (peer, class), request, wanted)
     }
 
     /// Asks; the session waits.
     fn ask_lock_peer(
         &mut self,
         who: &Who,
-        peer: PeerNode,
+        (peer, class): (PeerNode, Class),
         request: LockRequest,
         wanted: Wanted,
     ) -> Result<Answer, Refused> {
@@ -190,7 +193,8 @@ impl Daemon {
         let until_ns = monotonic_ns().saturating_add(ANSWER_NS);
         let waiter = Some(Waiter { session, sequence, until_ns });
         let user = who.uid;
-        self.post_lock(peer, LockMessage::Ask { session, user, process, request, wanted, waiter });
+        let asked = LockMessage::Ask { session, user, process, class, request, wanted, waiter };
+        self.post_lock(peer, asked);
         // Not sent: `answer_later_as` says so.
         Ok(Reply::Done.into())
     }
@@ -198,15 +202,15 @@ impl Daemon {
     /// Gives something back that a node has granted; nobody waits.
     pub(super) fn return_lock(
         &mut self,
-        session: ObjectId,
-        user: u32,
+        (session, user, class): (ObjectId, u32, Class),
         via: Via,
         request: LockRequest,
         wanted: Wanted,
     ) {
         let Some(peer) = self.lock_peer(via) else { return };
         let (process, waiter) = (0, None);
-        self.post_lock(peer, LockMessage::Ask { session, user, process, request, wanted, waiter });
+        let asked = LockMessage::Ask { session, user, process, class, request, wanted, waiter };
+        self.post_lock(peer, asked);
     }
 
     /// The node that has granted something, while the link stands by which it has.

@@ -8,6 +8,7 @@
 //! looked up here: rules, handles, tickets, limits. Root and the owner of this control plane are ordinary
 //! users when they come from another node.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
 use heliostat_abi::lock::peer::{PeerLock, PeerNews, PeerReply};
 use heliostat_abi::lock::{LockName, LockRequest};
@@ -27,7 +28,7 @@ impl Daemon {
     /// Answers a message of another node. Both parts are foreign.
     pub(super) fn answer_lock_peer(
         &mut self,
-        peer: PeerNode,
+        (peer, class): (PeerNode, Class),
         header: &[u8],
         payload: &[u8],
     ) -> PeerReply {
@@ -39,7 +40,7 @@ impl Daemon {
             PeerLock::Ask { user, process, session, request } => {
                 debug!(node = %peer.node, user, process, ?request, "asked by another node");
                 let (node, link) = (peer.node.0, peer.link.0);
-                self.answer_foreign(Foreign { node, link, session, user }, request)
+                self.answer_foreign(Foreign { node, link, session, user }, class, request)
             }
             PeerLock::End { session } => {
                 let known = self.services.lock.across.foreign.find(via(peer), session);
@@ -59,6 +60,7 @@ impl Daemon {
     fn answer_foreign(
         &mut self,
         from: Foreign,
+        class: Class,
         request: LockRequest,
     ) -> Result<PeerReply, Refused> {
         self.check_peer_user(from.user)?;
@@ -72,6 +74,7 @@ impl Daemon {
         if foreign.get(session).is_some_and(|known| known.user != from.user) {
             return Err(Code::BadRecord.into());
         }
+        foreign.hear(session, class);
         // Never trusted: a share of its own user's, as any user of this node has.
         let holder = Holder::user(self.subordinates.owner_of(from.user));
         let asker = Asker { session, holder };

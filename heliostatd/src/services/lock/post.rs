@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! asks, ends --> line of the link --> on the way (64 at most) --> answer
-//! news of tickets there --> one message on the way at a time, with all that came meanwhile
+//! news of tickets there --> one message on the way at a time, with all that came meanwhile, in the most
+//!                           urgent class in which their sessions have asked
 //! ```
 //! So what this node asks of another one takes 65 of the calls that it may have there, however many
 //! sessions ask, and no call lasts as long as a wait for a lock.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::lock::limits::{EVENTS_PER_REPLY_MAX, NEWS_MAX};
 use heliostat_abi::lock::peer::{PeerLock, PeerNews};
 use heliostat_abi::lock::request::SERVICE;
@@ -16,6 +18,7 @@ use heliostat_server_node::{NodeCall, PeerNode};
 use tracing::debug;
 
 use crate::daemon::Daemon;
+use crate::services::cluster::via;
 use crate::state::lock::across::LockMessage;
 
 /// How long an answer may take that brings something which then has to be given back. The link ends
@@ -41,7 +44,7 @@ impl Daemon {
             if !outbox.has_room() {
                 return;
             }
-            let Some(message) = outbox.queue.pop_front() else { return };
+            let Some(message) = outbox.next() else { return };
             let asked = match &message {
                 LockMessage::Ask { session, user, process, request, .. } => PeerLock::Ask {
                     user: *user,
@@ -51,7 +54,7 @@ impl Daemon {
                 },
                 LockMessage::End(session) => PeerLock::End { session: *session },
             };
-            let token = self.call_lock_node(peer, &asked);
+            let token = self.call_lock_node((peer, message.class()), &asked);
             let outbox = self.services.lock.across.outbox(peer);
             match token {
                 Some(token) => drop(outbox.on_the_way.insert(token, message)),
@@ -63,7 +66,11 @@ impl Daemon {
         }
     }
 
-    fn call_lock_node(&mut self, peer: PeerNode, asked: &PeerLock) -> Option<u64> {
+    fn call_lock_node(
+        &mut self,
+        (peer, class): (PeerNode, Class),
+        asked: &PeerLock,
+    ) -> Option<u64> {
         let (header, payload) = asked.encode();
         let call = NodeCall {
             node: peer.node,
@@ -74,7 +81,7 @@ impl Daemon {
             deadline_ns: monotonic_ns().saturating_add(CALL_NS),
         };
         let token = self.services.lock.across.token(peer.link.0);
-        let called = self.call_node(token, call).map_err(|error| {
+        let called = self.call_node_as(class, token, call).map_err(|error| {
             debug!(%error, "another node is not asked now");
             self.services.lock.across.end_token(token);
         });
@@ -116,7 +123,10 @@ impl Daemon {
         if news.is_empty() {
             return;
         }
-        let token = self.call_lock_node(peer, &PeerLock::News(news.clone()));
+        let across = &self.services.lock.across;
+        let class = news.iter().map(|it| across.foreign.class_of(via(peer), it.session)).max();
+        let class = class.unwrap_or_default();
+        let token = self.call_lock_node((peer, class), &PeerLock::News(news.clone()));
         let outbox = self.services.lock.across.outbox(peer);
         outbox.news = Some((token, news));
         if token.is_none() {

@@ -4,6 +4,7 @@
 //! what a node has done for a session, all that the session has there is ended: nothing stays held that
 //! nobody knows of.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
 use heliostat_abi::lock::peer::PeerReply;
 use heliostat_abi::lock::{Event, LockReply, LockRequest, Outcome};
@@ -29,12 +30,17 @@ struct AskedThere {
     peer: PeerNode,
     session: ObjectId,
     user: u32,
+    class: Class,
     request: LockRequest,
     wanted: Wanted,
     waiter: Option<Waiter>,
 }
 
 impl AskedThere {
+    fn who(&self) -> (ObjectId, u32, Class) {
+        (self.session, self.user, self.class)
+    }
+
     fn via(&self) -> Via {
         via(self.peer)
     }
@@ -63,8 +69,8 @@ impl Daemon {
             }
         }
         match outbox.on_the_way.remove(&token) {
-            Some(LockMessage::Ask { session, user, request, wanted, waiter, .. }) => {
-                let asked = AskedThere { peer, session, user, request, wanted, waiter };
+            Some(LockMessage::Ask { session, user, class, request, wanted, waiter, .. }) => {
+                let asked = AskedThere { peer, session, user, class, request, wanted, waiter };
                 self.settle_lock(asked, outcome);
             }
             Some(LockMessage::End(session)) if outcome.is_err() => {
@@ -110,11 +116,11 @@ impl Daemon {
         if !gives_back(&asked.request) {
             return unreachable(false);
         }
-        let AskedThere { session, user, wanted, .. } = *asked;
+        let AskedThere { session, user, class, wanted, .. } = *asked;
         let (process, waiter, request) = (0, None, asked.request.clone());
         if let Some((_, outbox)) = self.services.lock.across.outboxes.get_mut(&asked.peer.link.0) {
             outbox.retry(monotonic_ns());
-            let again = LockMessage::Ask { session, user, process, request, wanted, waiter };
+            let again = LockMessage::Ask { session, user, process, class, request, wanted, waiter };
             outbox.queue.push_back(again);
         }
         unreachable(true)
@@ -159,7 +165,8 @@ impl Daemon {
                 Ok(Ok(reply(&LockReply::Listed { locks, next })))
             }
             (Wanted::Handle(kind), LockReply::Opened { handle, lock }) => {
-                let handle = RemoteHandle { via: asked.via(), there: handle, kind, is_lost: false };
+                let (via, class, is_lost) = (asked.via(), asked.class, false);
+                let handle = RemoteHandle { via, there: handle, kind, class, is_lost };
                 Ok(self.take_lock_handle(asked, handle, lock))
             }
             (Wanted::Ticket(handle), LockReply::Outcome(event)) => {
@@ -221,8 +228,7 @@ impl Daemon {
             Ok(handle) => Ok(reply(&LockReply::Opened { handle, lock })),
             Err(refused) => {
                 let close = LockRequest::Close { handle: handle.there };
-                let AskedThere { session, user, .. } = *asked;
-                self.return_lock(session, user, asked.via(), close, Wanted::Answer);
+                self.return_lock(asked.who(), asked.via(), close, Wanted::Answer);
                 Err(refused)
             }
         }
@@ -258,9 +264,8 @@ impl Daemon {
         }
         match outcome {
             Outcome::Queued => {
-                let AskedThere { user, .. } = *asked;
                 let cancel = LockRequest::Cancel { ticket: there };
-                self.return_lock(session, user, asked.via(), cancel, Wanted::Return(there));
+                self.return_lock(asked.who(), asked.via(), cancel, Wanted::Return(there));
             }
             _ => self.release_lock_there(asked, there),
         }
@@ -296,7 +301,7 @@ impl Daemon {
     /// Releases what nobody wants; who died before is told to the next one.
     fn release_lock_there(&mut self, asked: &AskedThere, there: ObjectId) {
         let release = LockRequest::Release { ticket: there, untouched: true };
-        self.return_lock(asked.session, asked.user, asked.via(), release, Wanted::Answer);
+        self.return_lock(asked.who(), asked.via(), release, Wanted::Answer);
     }
 
     /// A session has ended, or was revoked: the nodes where it has something are told.

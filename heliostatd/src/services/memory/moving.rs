@@ -12,12 +12,12 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::memory::presence::{PRESENCE_BYTES, PRESENCE_ROWS, PRESENCE_SLOTS};
+use heliostat_abi::memory::presence::PRESENCE_BYTES;
 use heliostat_abi::memory::{MemoryReply, MoveStage, MoveState};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_server_loop::Presence;
+use heliostat_server_loop::presence::{Fence, Watch};
 use heliostat_service_memory::{Asker, Effect, MoveEnd};
 use tracing::{debug, info, warn};
 
@@ -31,9 +31,8 @@ use crate::state::memory::{Copied, Copying, Departure, RegionMemory};
 const LOOK_NS: u64 = 1_000_000;
 
 /// A session's presence page, in an answer.
-fn presence_answer(fd: Rc<OwnedFd>) -> Answer {
-    let places = (PRESENCE_SLOTS * PRESENCE_ROWS) as u64;
-    Answer { fds: vec![fd], ..reply(&MemoryReply::Page { places }) }
+fn presence_answer(watch: &Watch, fd: Rc<OwnedFd>) -> Answer {
+    Answer { fds: vec![fd], ..reply(&MemoryReply::Presence(watch.is_fenced())) }
 }
 
 impl Daemon {
@@ -101,23 +100,31 @@ impl Daemon {
     }
 
     /// The page in which a session says where it is: [the page]. It is the same each time: what counts
-    /// in it is added up, so that any number of a program's accesses to memory may use it.
-    pub(super) fn presence_page(&mut self, asker: &Asker) -> Result<Answer, Refused> {
+    /// in it is added up, so that any number of a program's accesses to memory may use it. Whether both
+    /// sides rely on the kernel's fences is agreed upon once: the program has registered for them, and
+    /// this process may make them.
+    pub(super) fn presence_page(
+        &mut self,
+        asker: &Asker,
+        is_registered: bool,
+    ) -> Result<Answer, Refused> {
         if !asker.maps {
             return Err(Code::Denied.into());
         }
-        if let Some((_, fd)) = self.services.memory.presence.get(&asker.session) {
-            return Ok(presence_answer(fd.clone()));
+        if let Some((watch, fd)) = self.services.memory.presence.get(&asker.session) {
+            return Ok(presence_answer(watch, fd.clone()));
         }
         let made = SharedMapping::create(c"heliostat-presence", PRESENCE_BYTES);
         let (fd, mapping) = made.map_err(|error| {
             warn!(session = %asker.session, %error, "no memory for a presence page");
             Code::Internal
         })?;
-        let page = Presence::new(mapping.into()).ok_or(Code::Internal)?;
+        let is_fenced = is_registered && Fence::made().is_heavy();
+        let watch = Watch::new(mapping.into(), is_fenced).ok_or(Code::Internal)?;
         let fd = Rc::new(OwnedFd::from(fd));
-        self.services.memory.presence.insert(asker.session, (page, fd.clone()));
-        Ok(presence_answer(fd))
+        let answer = presence_answer(&watch, fd.clone());
+        self.services.memory.presence.insert(asker.session, (watch, fd));
+        Ok(answer)
     }
 
     /// Nobody is in a region that moves: its bytes are copied from now on.
@@ -171,11 +178,13 @@ impl RegionMemory {
 
     fn look_who_is_in(&mut self, effects: &mut Vec<Effect>) {
         let regions: Vec<_> = self.grants.moves().collect();
+        // Once for all: the words of all of them were written before.
+        let fence = Fence::made();
         for region in regions {
             for (session, handle) in self.grants.may_be_in(region) {
                 // Who has no page yet has not looked at the region's word, and will see that it moves.
-                let page = self.presence.get(&session).map(|(page, _)| page);
-                if page.is_none_or(|page| page.is_quiet(handle)) {
+                let watch = self.presence.get(&session).map(|(watch, _)| watch);
+                if watch.is_none_or(|watch| watch.is_quiet(handle, &fence)) {
                     self.grants.is_out(region, (session, handle), effects);
                 }
             }

@@ -64,7 +64,7 @@ impl Daemon {
             MemoryRequest::Adopt { handle, others, lasting, name } => {
                 self.adopt_memory(&asker, handle, (name, others), lasting)
             }
-            MemoryRequest::Presence => self.presence_page(&asker),
+            MemoryRequest::Presence { fenced } => self.presence_page(&asker, fenced),
             MemoryRequest::Session => self.serve_memory(&asker, shown.ok_or(Code::BadRecord)?),
             MemoryRequest::EndSession => self.unserve_memory(id),
             MemoryRequest::List { user, from, beginning } => {

@@ -103,7 +103,9 @@ impl Daemon {
     pub(super) fn memory_held_json(&self, session: ObjectId) -> Value {
         let held = self.services.memory.grants.holding(session);
         let there = self.services.memory.across.remotes.held(session);
+        let watch = self.services.memory.presence.get(&session).map(|(watch, _)| watch);
         json!({
+            "presence": watch.map(|it| if it.is_fenced() { "fenced" } else { "locked" }),
             "handles": held.handles,
             "delegated": held.delegated,
             "lost": held.lost,

@@ -15,6 +15,7 @@ use heliostat_abi::rpc::request::SERVICE;
 use heliostat_abi::rpc::{FunctionInfo, RpcReply, RpcRequest};
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
+use heliostat_control::name::Name;
 use heliostat_server_node::{NodeCall, Outcome, PeerNode};
 use heliostat_server_rpc::{RpcOrder, There};
 use heliostat_service_rpc::{Asker, Remote};
@@ -52,7 +53,12 @@ impl Daemon {
         let id = asker.session;
         self.services.rpc.grants.check_session(id).map_err(refuse(id))?;
         let peer = self.joined_node(u64::from(node)).ok_or(Code::Unreachable)?;
-        let wants_function = matches!(request, RpcRequest::Find { .. });
+        let name = match &request {
+            RpcRequest::Find { name, .. } => Some(Name::from(name)),
+            _ => None,
+        };
+        let wants_function = name.is_some();
+        let class = self.class_between_nodes(&self.session(id)?.peer.subject, name);
         let across = &self.services.rpc.across;
         if wants_function {
             across.remotes.check(id, asker.holder)?;
@@ -63,7 +69,8 @@ impl Daemon {
         let process = self.session(id)?.pid();
         let (sequence, until_ns) = (self.sequence_of(id)?, monotonic_ns() + ANSWER_NS);
         let waiter = Some(Waiter { session: id, sequence, until_ns });
-        let waiting = Waiting { waiter, peer, user: asker.uid, wants_function, returned: None };
+        let (user, returned) = (asker.uid, None);
+        let waiting = Waiting { waiter, peer, user, wants_function, class, returned };
         self.send_to_rpc_peer(waiting, process, ObjectId::default(), request)?;
         self.answer_later(id);
         // Not sent: `answer_later` says so.
@@ -133,9 +140,9 @@ impl Daemon {
         user_there: ObjectId,
         info: FunctionInfo,
     ) -> Result<Answer, Refused> {
-        let Waiting { waiter, peer, user, .. } = *waiting;
+        let Waiting { waiter, peer, user, class, .. } = *waiting;
         let (node, link) = (peer.node.0, peer.link.0);
-        let remote = Remote { node, link, user_there, info, user, is_lost: false };
+        let remote = Remote { node, link, user_there, info, user, class, is_lost: false };
         let taken = waiter.ok_or(Refused::from(Code::Internal)).and_then(|waiter| {
             let session = waiter.session;
             let holder = self.holder(session)?;
@@ -160,7 +167,8 @@ impl Daemon {
         let Some(peer) = self.joined_node(remote.node).filter(|it| it.link.0 == remote.link) else {
             return;
         };
-        let there = There { peer, user: remote.user_there, function: served(remote.info) };
+        let (user, class) = (remote.user_there, remote.class);
+        let there = There { peer, user, function: served(remote.info), class };
         let (who, there) = (self.who_calls(session), Some(there));
         if let Some(server) = &self.services.rpc.server {
             server.tell(RpcOrder::GrantThere { session, who, function, there });

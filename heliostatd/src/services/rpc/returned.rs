@@ -18,8 +18,9 @@ impl Daemon {
         let peer = self.joined_node(remote.node).filter(|it| it.link.0 == remote.link);
         let Some(peer) = peer else { return };
         let may = self.services.rpc.across.asks.may_return(remote.node);
-        let (user, its) = (remote.user, Some(returned));
-        let waiting = Waiting { waiter: None, peer, user, wants_function: false, returned: its };
+        let Remote { user, class, .. } = remote;
+        let (waiter, wants_function, its) = (None, false, Some(returned));
+        let waiting = Waiting { waiter, peer, user, wants_function, class, returned: its };
         let function = remote.info.function;
         let leave = RpcRequest::Leave { function, serves: false, calls: true };
         if !may || self.send_to_rpc_peer(waiting, 0, remote.user_there, leave).is_err() {

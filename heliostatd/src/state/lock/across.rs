@@ -1,8 +1,9 @@
 //! Locks between nodes: sessions of other nodes here, what this node's have there, and what goes to
 //! whom in which order.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::lock::peer::PeerNews;
 use heliostat_abi::lock::{LockRequest, Outcome};
 use heliostat_abi::name::ObjectId;
@@ -30,6 +31,8 @@ pub enum LockMessage {
         user: u32,
         /// Its process.
         process: u32,
+        /// How urgent it is.
+        class: Class,
         /// What.
         request: LockRequest,
         /// What the answer is about.
@@ -39,6 +42,23 @@ pub enum LockMessage {
     },
     /// A session has ended.
     End(ObjectId),
+}
+
+impl LockMessage {
+    /// Of which session.
+    fn session(&self) -> ObjectId {
+        match self {
+            Self::Ask { session, .. } | Self::End(session) => *session,
+        }
+    }
+
+    /// In which class it goes.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Ask { class, .. } => *class,
+            Self::End(_) => Class::Normal,
+        }
+    }
 }
 
 /// What an answer is about, in the names of the session that asked.
@@ -85,6 +105,22 @@ impl Outbox {
     /// Whether one more message may be sent now.
     pub fn has_room(&self) -> bool {
         self.retry_ns.is_none() && self.on_the_way.len() < ON_THE_WAY_MAX
+    }
+
+    /// Takes the next that may be sent. Classes overtake each other on the way, but what one session asks
+    /// stays in order: what is of another class than what it has on the way waits for that.
+    pub fn next(&mut self) -> Option<LockMessage> {
+        let mut waits = HashSet::new();
+        let at = self.queue.iter().position(|message| {
+            let (session, class) = (message.session(), message.class());
+            let overtakes = |other: &LockMessage| other.session() == session && other.class() != class;
+            let is_next = !waits.contains(&session) && !self.on_the_way.values().any(overtakes);
+            if !is_next {
+                waits.insert(session);
+            }
+            is_next
+        })?;
+        self.queue.remove(at)
     }
 
     /// What could not be sent is sent later.
@@ -233,5 +269,38 @@ impl Across {
             messages.filter_map(until).chain(outbox.retry_ns).min()
         });
         all.min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(session: u32, class: Class) -> LockMessage {
+        let session = ObjectId { index: session, generation: 1 };
+        let request = LockRequest::Cancel { ticket: session };
+        let (user, process, wanted, waiter) = (1, 1, Wanted::Answer, None);
+        LockMessage::Ask { session, user, process, class, request, wanted, waiter }
+    }
+
+    fn told(message: LockMessage) -> (u32, Class) {
+        (message.session().index, message.class())
+    }
+
+    #[test]
+    fn what_a_session_asks_stays_in_order_whatever_its_classes() {
+        let mut outbox = Outbox::default();
+        let low = [ask(1, Class::Low), ask(1, Class::High), ask(1, Class::Low)];
+        outbox.queue.extend(low);
+        outbox.queue.extend([ask(2, Class::High), LockMessage::End(ask(1, Class::Low).session())]);
+        let first = outbox.next().unwrap();
+        outbox.on_the_way.insert(1, first);
+        assert_eq!(outbox.next().map(told), Some((2, Class::High)), "others do not wait");
+        assert!(outbox.next().is_none(), "nor is the third one sent before the second");
+        outbox.on_the_way.clear();
+        assert_eq!(outbox.next().map(told), Some((1, Class::High)));
+        assert_eq!(outbox.next().map(told), Some((1, Class::Low)));
+        assert_eq!(outbox.next().map(told), Some((1, Class::Normal)));
+        assert!(outbox.next().is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! Functions between nodes: users of other nodes here, what this node's sessions found there, and what
 //! is asked.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Thing;
 use heliostat_server_node::{Orders, PeerNode};
 use heliostat_server_rpc::PeerCalls;
@@ -41,6 +42,8 @@ pub struct Waiting {
     pub user: u32,
     /// Whether for a function, and not for a list.
     pub wants_function: bool,
+    /// How urgent calls of that function will be.
+    pub class: Class,
     /// The function that is given back by it, if it is only that.
     pub returned: Option<Return<Remote>>,
 }

@@ -102,7 +102,8 @@ impl Work {
             None => None,
             Some((header::ECHO, rest)) => Some((rest.to_vec(), payload)),
             Some((number, rest)) => {
-                let from = Asker { peer, ask, deadline_ns };
+                let class = self.class_of(peer.node, header::class_of(&header));
+                let from = Asker { peer, ask, deadline_ns, class };
                 let service = self.hosted.get_mut(&number);
                 match service.map_or(Served::Forward, |it| it.request(from, rest, &payload)) {
                     Served::Reply { header, payload } => Some((header, payload)),
@@ -117,6 +118,7 @@ impl Work {
                             header,
                             payload,
                             deadline_ns,
+                            class,
                         };
                         return self.events.send(request);
                     }

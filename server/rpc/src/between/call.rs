@@ -1,5 +1,6 @@
 //! What goes between this loop and the node's thread, and what is kept of calls between nodes.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::peer::{FarCall, PeerAnswer, PeerMessage};
 use heliostat_server_loop::OperationId;
@@ -18,6 +19,8 @@ pub struct There {
     pub user: ObjectId,
     /// What it is, by its identity there.
     pub function: ServedFunction,
+    /// How urgent are the session's calls of it.
+    pub class: Class,
 }
 
 /// What another node's loop tells this one.
@@ -34,11 +37,11 @@ pub struct FarAsked {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     /// A call, by the lane of its function, of so many bytes.
-    Call { call: ObjectId, function: ObjectId, cost: u64 },
+    Call { call: ObjectId, function: ObjectId, class: Class, cost: u64 },
     /// A reply to a call of that node, of so many bytes.
-    Reply { call: ObjectId, cost: u64 },
+    Reply { call: ObjectId, class: Class, cost: u64 },
     /// Something short, which is said again where it found no room.
-    Note(PeerMessage),
+    Note(Class, PeerMessage),
 }
 
 /// The answer to a message of this loop.
@@ -70,6 +73,15 @@ pub(crate) enum NoAnswer {
     Broken,
 }
 
+impl What {
+    /// In which class it goes: all about a call goes in one, and so in order.
+    pub(crate) fn class(&self) -> Class {
+        match self {
+            Self::Call { class, .. } | Self::Reply { class, .. } | Self::Note(class, _) => *class,
+        }
+    }
+}
+
 /// Where an operation on a function of another node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Away {
@@ -86,12 +98,15 @@ pub(crate) enum Away {
 pub(crate) struct AwayCall {
     pub id: OperationId,
     pub link: LinkId,
+    pub class: Class,
     pub is_one_way: bool,
 }
 
 /// A call of another node that is in line here.
 pub(crate) struct FarLine {
     pub ask: AskId,
+    /// In which its reply goes.
+    pub class: Class,
     pub link: LinkId,
     pub call: FarCall,
     pub payload: Vec<u8>,

@@ -1,8 +1,10 @@
-//! Calls that wait for room on the way to another node: a lane for each function, in it each session in
-//! turn, so that a function that nobody serves fast holds up neither other functions nor other sessions.
+//! Calls that wait for room on the way to another node: a lane for each function and class, in it each
+//! session in turn, so that a function that nobody serves fast holds up neither other functions nor other
+//! sessions, and what is less urgent not what is more so.
 
 use std::collections::{HashMap, VecDeque};
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::OperationId;
 
@@ -12,12 +14,25 @@ const FUNCTION_BYTES_MAX: u64 = 2 << 20;
 /// services have room.
 const NODE_BYTES_MAX: u64 = 8 << 20;
 
+/// How much of all functions of a node may be in line when one more of a class is to go there: what is less
+/// urgent leaves some to what is more so.
+const fn most_beside(class: Class) -> u64 {
+    match class {
+        Class::High => NODE_BYTES_MAX + FUNCTION_BYTES_MAX,
+        Class::Normal => NODE_BYTES_MAX,
+        Class::Low => NODE_BYTES_MAX / 2,
+    }
+}
+
+/// What a lane is for: a function, and how urgent.
+pub(crate) type Lined = (ObjectId, Class);
+
 /// The lanes to one node.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    lanes: HashMap<ObjectId, Lane>,
+    lanes: HashMap<Lined, Lane>,
     /// Functions with calls that wait, in turn.
-    order: VecDeque<ObjectId>,
+    order: VecDeque<Lined>,
     /// In line there.
     bytes: u64,
 }
@@ -32,19 +47,19 @@ struct Lane {
 
 impl Lanes {
     /// A call waits.
-    pub(crate) fn push(&mut self, function: ObjectId, id: OperationId) {
-        self.lane(function).push(id, false);
+    pub(crate) fn push(&mut self, to: Lined, id: OperationId) {
+        self.lane(to).push(id, false);
     }
 
     /// It was not its turn after all: it is the next.
-    pub(crate) fn push_first(&mut self, function: ObjectId, id: OperationId) {
-        self.lane(function).push(id, true);
+    pub(crate) fn push_first(&mut self, to: Lined, id: OperationId) {
+        self.lane(to).push(id, true);
     }
 
-    fn lane(&mut self, function: ObjectId) -> &mut Lane {
-        let lane = self.lanes.entry(function).or_default();
+    fn lane(&mut self, to: Lined) -> &mut Lane {
+        let lane = self.lanes.entry(to).or_default();
         if !std::mem::replace(&mut lane.is_listed, true) {
-            self.order.push_back(function);
+            self.order.push_back(to);
         }
         lane
     }
@@ -55,43 +70,43 @@ impl Lanes {
     }
 
     /// The next call of the function whose turn it is.
-    pub(crate) fn next(&mut self) -> Option<(ObjectId, OperationId)> {
-        while let Some(function) = self.order.pop_front() {
-            let Some(lane) = self.lanes.get_mut(&function) else { continue };
+    pub(crate) fn next(&mut self) -> Option<(Lined, OperationId)> {
+        while let Some(to) = self.order.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&to) else { continue };
             lane.is_listed = false;
             let next = lane.pop();
             if !lane.round.is_empty() {
                 lane.is_listed = true;
-                self.order.push_back(function);
+                self.order.push_back(to);
             }
-            self.tidy(function);
+            self.tidy(to);
             if let Some(id) = next {
-                return Some((function, id));
+                return Some((to, id));
             }
         }
         None
     }
 
     /// Whether a call of so many bytes may be on its way to a function.
-    pub(crate) fn has_room(&self, function: ObjectId, cost: u64) -> bool {
-        let own = self.lanes.get(&function).map_or(0, |lane| lane.bytes);
+    pub(crate) fn has_room(&self, to: Lined, cost: u64) -> bool {
+        let own = self.lanes.get(&to).map_or(0, |lane| lane.bytes);
         let fits = |bytes: u64, most: u64| bytes == 0 || bytes + cost <= most;
-        fits(own, FUNCTION_BYTES_MAX) && fits(self.bytes, NODE_BYTES_MAX)
+        fits(own, FUNCTION_BYTES_MAX) && fits(self.bytes, most_beside(to.1))
     }
 
     /// It is on its way.
-    pub(crate) fn left(&mut self, function: ObjectId, cost: u64) {
-        self.lanes.entry(function).or_default().bytes += cost;
+    pub(crate) fn left(&mut self, to: Lined, cost: u64) {
+        self.lanes.entry(to).or_default().bytes += cost;
         self.bytes += cost;
     }
 
     /// It is in line no more.
-    pub(crate) fn came(&mut self, function: ObjectId, cost: u64) {
+    pub(crate) fn came(&mut self, to: Lined, cost: u64) {
         self.bytes = self.bytes.saturating_sub(cost);
-        if let Some(lane) = self.lanes.get_mut(&function) {
+        if let Some(lane) = self.lanes.get_mut(&to) {
             lane.bytes = lane.bytes.saturating_sub(cost);
         }
-        self.tidy(function);
+        self.tidy(to);
     }
 
     /// A call does not wait any more.
@@ -115,10 +130,10 @@ impl Lanes {
     }
 
     /// Nothing is kept of a function to which nothing goes.
-    fn tidy(&mut self, function: ObjectId) {
+    fn tidy(&mut self, to: Lined) {
         let is_empty = |lane: &Lane| lane.bytes == 0 && lane.round.is_empty();
-        if self.lanes.get(&function).is_some_and(is_empty) {
-            self.lanes.remove(&function);
+        if self.lanes.get(&to).is_some_and(is_empty) {
+            self.lanes.remove(&to);
         }
     }
 }
@@ -163,8 +178,12 @@ mod tests {
         OperationId { seat: one(seat), operation: one(operation) }
     }
 
-    fn function(index: u32) -> ObjectId {
-        ObjectId { index, generation: 1 }
+    fn function(index: u32) -> Lined {
+        of(index, Class::Normal)
+    }
+
+    fn of(index: u32, class: Class) -> Lined {
+        (ObjectId { index, generation: 1 }, class)
     }
 
     #[test]
@@ -183,13 +202,15 @@ mod tests {
     #[test]
     fn a_function_that_is_full_leaves_room_for_others_and_one_call_always_fits() {
         let mut lanes = Lanes::default();
-        assert!(lanes.has_room(function(1), 4 * NODE_BYTES_MAX));
+        assert!(lanes.has_room(of(1, Class::Low), 4 * NODE_BYTES_MAX));
         lanes.left(function(1), FUNCTION_BYTES_MAX);
-        assert!(!lanes.has_room(function(1), 1) && lanes.has_room(function(2), 1));
+        assert!(!lanes.has_room(of(1, Class::High), 1) && lanes.has_room(of(2, Class::Low), 1));
         (2..5).for_each(|number| lanes.left(function(number), FUNCTION_BYTES_MAX));
-        assert!(!lanes.has_room(function(9), 1));
+        assert!(!lanes.has_room(of(9, Class::Low), 1));
+        assert!(!lanes.has_room(of(9, Class::Normal), 1), "as much as there is for it");
+        assert!(lanes.has_room(of(9, Class::High), 1), "which the others leave some");
         lanes.came(function(1), FUNCTION_BYTES_MAX);
-        assert!(lanes.has_room(function(1), 1));
+        assert!(lanes.has_room(of(1, Class::Normal), 1));
         (2..5).for_each(|number| lanes.came(function(number), FUNCTION_BYTES_MAX));
         assert!(lanes.lanes.is_empty(), "nothing is kept of what has ended");
     }

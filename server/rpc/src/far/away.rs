@@ -18,7 +18,8 @@ use heliostat_server_node::LinkId;
 
 use super::wake::wake_at;
 use crate::between::{
-    Away, AwayCall, FarAnswered, FarAsked, NoAnswer, There, What, AWAY_PER_NODE_MAX, MESSAGE_COST,
+    Away, AwayCall, FarAnswered, FarAsked, Lined, NoAnswer, There, What, AWAY_PER_NODE_MAX,
+    MESSAGE_COST,
 };
 use crate::ending::fail;
 use crate::rpcs::Rpcs;
@@ -45,7 +46,7 @@ pub(crate) fn begin(turn: &mut Turn<'_, Rpcs>, asked: &Operation, there: &There)
     let Some(link) = turn.engine.service.links.get_mut(&to) else {
         return turn.fail(libc::EHOSTDOWN);
     };
-    link.lanes.push(info.function, turn.id);
+    link.lanes.push((info.function, there.class), turn.id);
     turn.session.service.away.insert(turn.id.operation, Away::InLane);
     *turn.left -= asked.pieces.bytes() as i64;
     turn.engine.service.look_at(to);
@@ -60,7 +61,7 @@ pub(crate) fn pump(sessions: &mut Sessions<Rpcs>) {
         link.send_notes(rpcs.tell.as_ref());
         pump_one(sessions, to);
         let link = sessions.engine.service.links.get(&to);
-        if let Some(until_ns) = link.and_then(|link| link.hold_ns) {
+        if let Some(until_ns) = link.and_then(|link| link.held_until_ns()) {
             wake_at(sessions, until_ns);
         }
     }
@@ -72,22 +73,27 @@ fn pump_one(sessions: &mut Sessions<Rpcs>, to: LinkId) {
     loop {
         let Some(link) = sessions.engine.service.links.get_mut(&to) else { return };
         let waiting = link.lanes.waiting();
-        if link.hold_ns.is_some() || in_vain >= waiting || link.away >= AWAY_PER_NODE_MAX {
+        if in_vain >= waiting || link.away >= AWAY_PER_NODE_MAX {
             return;
         }
-        let Some((function, id)) = link.lanes.next() else { return };
-        if send(sessions, to, function, id) {
+        let Some((lane, id)) = link.lanes.next() else { return };
+        if send(sessions, to, lane, id) {
             in_vain = 0;
         } else {
             in_vain += 1;
             let link = sessions.engine.service.links.get_mut(&to);
-            link.into_iter().for_each(|link| link.lanes.push_first(function, id));
+            link.into_iter().for_each(|link| link.lanes.push_first(lane, id));
         }
     }
 }
 
 /// Sends a call that waited; false when there is no room for it.
-fn send(sessions: &mut Sessions<Rpcs>, to: LinkId, function: ObjectId, id: OperationId) -> bool {
+fn send(
+    sessions: &mut Sessions<Rpcs>,
+    to: LinkId,
+    (function, class): Lined,
+    id: OperationId,
+) -> bool {
     let Some((session, engine)) = sessions.at(id.seat) else { return true };
     let Some(entry) = session.operations.get_mut(id.operation) else { return true };
     let (asked, deadline_ns) = (entry.operation, entry.deadline_ns);
@@ -101,7 +107,7 @@ fn send(sessions: &mut Sessions<Rpcs>, to: LinkId, function: ObjectId, id: Opera
     let cost = u64::from(piece.bytes) + MESSAGE_COST;
     let rpcs = &mut engine.service;
     let Some(link) = rpcs.links.get_mut(&to) else { return true };
-    if !link.lanes.has_room(function, cost) {
+    if link.is_held(class) || !link.lanes.has_room((function, class), cost) {
         return false;
     }
     let mut payload = vec![0; piece.bytes as usize];
@@ -109,7 +115,8 @@ fn send(sessions: &mut Sessions<Rpcs>, to: LinkId, function: ObjectId, id: Opera
         fail(sessions, id, libc::EFAULT);
         return true;
     }
-    let Ok(call) = rpcs.away.insert(AwayCall { id, link: to, is_one_way }) else { return false };
+    let away = AwayCall { id, link: to, class, is_one_way };
+    let Ok(call) = rpcs.away.insert(away) else { return false };
     let left_us = deadline_ns.map_or(0, |at| (at.saturating_sub(engine.now_ns) / 1000).max(1));
     let message = PeerMessage::Call(FarCall {
         call,
@@ -122,12 +129,12 @@ fn send(sessions: &mut Sessions<Rpcs>, to: LinkId, function: ObjectId, id: Opera
         left_us,
     });
     let until_ns = deadline_ns.map_or(EVER_NS, |at| at.saturating_add(GRACE_NS));
-    let what = What::Call { call, function, cost };
+    let what = What::Call { call, function, class, cost };
     if !link.send(rpcs.tell.as_ref(), message, payload, (what, until_ns)) {
         rpcs.away.remove(call);
         return false;
     }
-    link.lanes.left(function, cost);
+    link.lanes.left((function, class), cost);
     link.away += 1;
     entry.flying += 1;
     session.service.away.insert(id.operation, Away::Sent(call));
@@ -141,33 +148,37 @@ pub(crate) fn answered(sessions: &mut Sessions<Rpcs>, answered: FarAnswered) {
     if let Some(link) = rpcs.links.get_mut(&to) {
         link.heard_ns = now_ns;
         if answer == Err(NoAnswer::Full) {
-            link.hold();
+            link.hold(what.class());
         }
         match what {
-            What::Call { function, cost, .. } => link.lanes.came(function, cost),
-            What::Reply { cost, .. } => link.reply_came(cost),
-            What::Note(_) => {}
+            What::Call { function, class, cost, .. } => link.lanes.came((function, class), cost),
+            What::Reply { class, cost, .. } => link.reply_came(class, cost),
+            What::Note(..) => {}
         }
         rpcs.answering.extend(link.stalled.drain(..));
     }
     match what {
-        What::Call { call, function, .. } => call_answered(sessions, (to, function), call, answer),
-        What::Reply { call, .. } if answer.is_err() => {
+        What::Call { call, function, class, .. } => {
+            call_answered(sessions, (to, (function, class)), call, answer);
+        }
+        What::Reply { call, class, .. } if answer.is_err() => {
             // It ran, and its reply is not to be had any more. A node that is lost knows.
             let ended = PeerMessage::Reply { call, how: FarReply::ServerEnded };
-            rpcs.note_to(to, ended);
+            rpcs.note_to((to, class), ended);
         }
         What::Reply { .. } => {}
-        What::Note(message) if answer == Err(NoAnswer::Full) => rpcs.note_to(to, message),
-        What::Note(PeerMessage::Leave { call }) => left(sessions, call),
-        What::Note(_) => {}
+        What::Note(class, message) if answer == Err(NoAnswer::Full) => {
+            rpcs.note_to((to, class), message);
+        }
+        What::Note(_, PeerMessage::Leave { call }) => left(sessions, call),
+        What::Note(..) => {}
     }
     sessions.engine.service.look_at(to);
 }
 
 fn call_answered(
     sessions: &mut Sessions<Rpcs>,
-    (to, function): (LinkId, ObjectId),
+    (to, lane): (LinkId, Lined),
     call: ObjectId,
     answer: Result<PeerAnswer, NoAnswer>,
 ) {
@@ -190,7 +201,7 @@ fn call_answered(
             engine.service.end_away(call);
             session.service.away.insert(id.operation, Away::InLane);
             let link = engine.service.links.get_mut(&to);
-            link.into_iter().for_each(|link| link.lanes.push_first(function, id));
+            link.into_iter().for_each(|link| link.lanes.push_first(lane, id));
         }
         _ => end(sessions, call, result_of(answer, verdict)),
     }
@@ -252,14 +263,14 @@ pub(crate) fn attend_cut(sessions: &mut Sessions<Rpcs>) {
         found.service.take_vacated().into_iter().for_each(|function| rpcs.note(function));
         for call in found.service.take_left() {
             if let Some(away) = rpcs.end_away(call) {
-                rpcs.note_to(away.link, PeerMessage::Leave { call });
+                rpcs.note_to((away.link, away.class), PeerMessage::Leave { call });
             }
         }
         let verdict = found.operations.get(operation).and_then(|entry| entry.verdict);
         let Some(Away::Sent(call)) = found.service.away.get(&operation).copied() else { continue };
         // Of its time the other node knows.
         if let (Some(libc::ECANCELED), Some(away)) = (verdict, rpcs.away.get(call).copied()) {
-            rpcs.note_to(away.link, PeerMessage::Leave { call });
+            rpcs.note_to((away.link, away.class), PeerMessage::Leave { call });
         }
     }
 }

@@ -4,6 +4,7 @@
 //! wait for a message there and back. Where its bytes find no room it waits, as long as that node takes
 //! any.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::operation::{call_of, REPLY_FAILED};
@@ -22,7 +23,7 @@ pub(crate) fn reply(
     sessions: &mut Sessions<Rpcs>,
     answerer: OperationId,
     asked: &Operation,
-    (to, call, reply_bytes): (LinkId, ObjectId, u32),
+    ((to, class), call, reply_bytes): ((LinkId, Class), ObjectId, u32),
 ) -> Option<bool> {
     let piece = asked.pieces.as_slice().get(usize::from(asked.kind == OpKind::Receive));
     let piece = piece.copied().unwrap_or_default();
@@ -37,8 +38,8 @@ pub(crate) fn reply(
         rpcs.end_call(open);
         return Some(false);
     };
-    if !link.has_room_for_reply(u64::from(piece.bytes)) {
-        return stall(sessions, answerer, (to, call, open));
+    if !link.has_room_for_reply(class, u64::from(piece.bytes)) {
+        return stall(sessions, answerer, ((to, class), call, open));
     }
     let mut payload = vec![0; piece.bytes as usize];
     if session.window.copy_out(piece.offset as usize, &mut payload).is_err() {
@@ -46,8 +47,9 @@ pub(crate) fn reply(
         return None;
     }
     let how = if asked.offset == REPLY_FAILED { FarReply::No } else { FarReply::Done };
-    if !link.reply(rpcs.tell.as_ref(), call, PeerMessage::Reply { call, how }, payload) {
-        return stall(sessions, answerer, (to, call, open));
+    let message = PeerMessage::Reply { call, how };
+    if !link.reply(rpcs.tell.as_ref(), (class, call), message, payload) {
+        return stall(sessions, answerer, ((to, class), call, open));
     }
     rpcs.end_call(open);
     Some(true)
@@ -57,18 +59,18 @@ pub(crate) fn reply(
 fn stall(
     sessions: &mut Sessions<Rpcs>,
     answerer: OperationId,
-    (to, call, open): (LinkId, ObjectId, ObjectId),
+    ((to, class), call, open): ((LinkId, Class), ObjectId, ObjectId),
 ) -> Option<bool> {
     let (now_ns, rpcs) = (sessions.engine.now_ns, &mut sessions.engine.service);
     let link = rpcs.links.get_mut(&to)?;
     let until_ns = link.heard_ns.saturating_add(STALL_NS);
     if now_ns >= until_ns {
         rpcs.end_call(open);
-        rpcs.note_to(to, PeerMessage::Reply { call, how: FarReply::ServerEnded });
+        rpcs.note_to((to, class), PeerMessage::Reply { call, how: FarReply::ServerEnded });
         return Some(false);
     }
     link.stalled.push_back(answerer);
-    let until_ns = link.hold_ns.map_or(until_ns, |hold_ns| hold_ns.min(until_ns));
+    let until_ns = link.held_until_ns().map_or(until_ns, |held_ns| held_ns.min(until_ns));
     wake_at(sessions, until_ns);
     None
 }

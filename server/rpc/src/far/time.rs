@@ -22,8 +22,7 @@ pub(crate) fn pass_time(sessions: &mut Sessions<Rpcs>) {
     let late = rpcs.far.iter().filter(|(_, far)| is_late(far.deadline_ns)).map(|(id, _)| id);
     let late: Vec<_> = late.collect();
     for (to, link) in &mut rpcs.links {
-        if link.hold_ns.is_some_and(|hold_ns| hold_ns <= now_ns) {
-            link.hold_ns = None;
+        if link.end_holds(now_ns) {
             rpcs.ways.insert(*to);
         }
         // Those that still find no room say when to look again.
@@ -32,7 +31,7 @@ pub(crate) fn pass_time(sessions: &mut Sessions<Rpcs>) {
     late.into_iter().for_each(|far| end_far(sessions, far, PeerAnswer::TimedOut));
     let rpcs = &sessions.engine.service;
     let deadlines = rpcs.far.iter().filter_map(|(_, far)| far.deadline_ns);
-    let holds = rpcs.links.values().filter_map(|link| link.hold_ns);
+    let holds = rpcs.links.values().filter_map(|link| link.held_until_ns());
     let stalls = rpcs.links.values().filter(|link| !link.stalled.is_empty());
     let stalls = stalls.map(|link| link.heard_ns.saturating_add(STALL_NS));
     let next_ns = deadlines.chain(holds).chain(stalls).min();

@@ -134,7 +134,8 @@ fn accept_call(
     }
     let left_ns = call.left_us.saturating_mul(1000);
     let deadline_ns = (left_ns > 0).then(|| now_ns.saturating_add(left_ns));
-    let line = FarLine { ask: from.ask, link: to, call, payload, deadline_ns };
+    let (ask, class) = (from.ask, from.class);
+    let line = FarLine { ask, class, link: to, call, payload, deadline_ns };
     if call.is_one_way {
         if rpcs.users.get(&call.user)?.waiting.first(call.function, Line::Senders).is_none()
             && may_store(rpcs, &info, &line)
@@ -225,7 +226,8 @@ pub(crate) fn connect(
     let rpcs = &mut sessions.engine.service;
     let Some(line) = rpcs.far.remove(far) else { return Met::NoCaller };
     rpcs.out_of_line(&line, false);
-    let caller = Caller::There { link: line.link, call: line.call.call, reply_bytes };
+    let FarLine { link, class, .. } = line;
+    let caller = Caller::There { link, call: line.call.call, class, reply_bytes };
     let (server, is_delivered, is_answered) = (receiver.seat, true, false);
     let open = OpenCall { caller, server, is_delivered, is_answered };
     let head = rpcs.head_of(&line);

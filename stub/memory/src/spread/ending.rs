@@ -25,7 +25,7 @@ impl SpreadRegion {
     pub fn free(self) -> Result<(), SpreadError> {
         let is_held = |part: &&Part| part.found.as_ref().is_ok_and(|it| Arc::strong_count(it) > 1);
         if let Some(part) = self.parts.iter().find(is_held) {
-            return Err(SpreadError::Held { node: part.node });
+            return Err(SpreadError::Held { node: part.node() });
         }
         // The first part decides, so that whoever comes after a crash goes on.
         let mut failed = None;
@@ -41,7 +41,7 @@ impl SpreadRegion {
             }
         }
         for part in self.parts {
-            let (node, from, to) = (part.node, part.bytes.start, part.bytes.end);
+            let (node, from, to) = (part.node(), part.bytes.start, part.bytes.end);
             let Ok(Some(region)) = part.found.map(Arc::into_inner) else { continue };
             let freed = region.free();
             let why = freed.err().filter(|why| !matches!(why, MemoryError::Stale { .. }));

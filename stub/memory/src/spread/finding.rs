@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use heliostat_abi::cluster::{ClusterReply, ClusterRequest, MemberState};
+use heliostat_abi::cluster::{ClusterReply, ClusterRequest, Listed, MemberState};
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::spread::{Directory, SpreadHead, SpreadState};
 use heliostat_abi::memory::Rights;
@@ -58,17 +58,32 @@ impl Memory {
     /// # Errors
     /// The control plane does not answer.
     pub fn nodes_to_ask(&self) -> Result<Vec<u64>, MemoryError> {
-        if let Some(node) = self.node {
-            return Ok(vec![node]);
+        match self.node {
+            Some(node) => Ok(vec![node]),
+            None => self.nodes(),
         }
+    }
+
+    /// This node's number; 0 without a cluster.
+    pub(super) fn own_node(&self) -> Result<u64, MemoryError> {
+        Ok(self.listed_nodes(0)?.map_or(0, |listed| listed.own))
+    }
+
+    fn listed_nodes(&self, from: u64) -> Result<Option<Listed>, MemoryError> {
+        let asked = ClusterRequest::Nodes { from }.encode();
+        let (reply, _) = self.shared.control.ask(asked, &[]).map_err(MemoryError::Control)?;
+        // Without a cluster, or where this program may not know of it, there are none.
+        let Reply::Own(own) = reply else { return Ok(None) };
+        let ClusterReply::Listed(listed) =
+            ClusterReply::decode(&own).map_err(|_| MemoryError::Corrupt)?;
+        Ok(Some(listed))
+    }
+
+    /// This node, as 0, and all that are joined.
+    pub(super) fn nodes(&self) -> Result<Vec<u64>, MemoryError> {
         let (mut nodes, mut from) = (vec![0], 0);
         loop {
-            let asked = ClusterRequest::Nodes { from }.encode();
-            let (reply, _) = self.shared.control.ask(asked, &[]).map_err(MemoryError::Control)?;
-            // Without a cluster, or where this program may not know of it, there are no others.
-            let Reply::Own(own) = reply else { return Ok(nodes) };
-            let ClusterReply::Listed(listed) =
-                ClusterReply::decode(&own).map_err(|_| MemoryError::Corrupt)?;
+            let Some(listed) = self.listed_nodes(from)? else { return Ok(nodes) };
             let joined = listed.nodes.iter().filter(|it| it.state == MemberState::Joined);
             nodes.extend(joined.map(|it| it.node));
             match listed.next {
@@ -91,6 +106,7 @@ impl Sought<'_> {
             self.settle(&directory, (node, state))?;
             return Ok(None);
         }
+        let here = self.memory.own_node()?;
         let mut first = Some(region);
         let mut parts = Vec::new();
         for (at, listed) in directory.parts.iter().enumerate() {
@@ -108,7 +124,8 @@ impl Sought<'_> {
                     Err(why) => Err(why),
                 },
             };
-            parts.push(Part { node: listed.node, bytes: listed.bytes.clone(), found });
+            let (made_on, bytes) = (listed.node, listed.bytes.clone());
+            parts.push(Part { made_on, here, bytes, found });
         }
         Ok(Some(SpreadRegion { memory: self.memory.clone(), directory, parts }))
     }

@@ -118,7 +118,7 @@ impl SpreadAllocation<'_> {
     fn check_free(&self, whole: &str) -> Result<(), SpreadError> {
         match self.memory.map_spread(whole, Rights::READ) {
             Ok(found) => {
-                let node = found.parts.iter().find(|it| it.found.is_ok()).map_or(0, |it| it.node);
+                let node = found.parts.iter().find(|it| it.found.is_ok()).map_or(0, Part::node);
                 Err(SpreadError::Taken { node })
             }
             Err(SpreadError::Memory(error)) if error.refusal() == Some(Code::NotFound) => Ok(()),
@@ -129,6 +129,7 @@ impl SpreadAllocation<'_> {
 
     fn allocate(&self, places: Vec<(u64, Range<u64>)>) -> Result<SpreadRegion, SpreadError> {
         let (mut parts, mut listed) = (Vec::new(), Vec::new());
+        let here = self.memory.own_node()?;
         for (node, bytes) in places {
             let (start, end) = (bytes.start, bytes.end);
             let wanted = HEAD_BYTES as u64 + (end - start);
@@ -136,7 +137,7 @@ impl SpreadAllocation<'_> {
             let error = |why| SpreadError::Part { node, from: start, to: end, why };
             let made = made.map_err(error)?;
             listed.push(SpreadPart { node, region: made.id(), bytes: bytes.clone() });
-            parts.push(Part { node, bytes, found: Ok(Arc::new(made)) });
+            parts.push(Part { made_on: node, here, bytes, found: Ok(Arc::new(made)) });
         }
         let directory = Directory { generation: draw(), parts: listed };
         Ok(SpreadRegion { memory: self.memory.clone(), directory, parts })

@@ -6,6 +6,7 @@ use heliostat_abi::name::ObjectId;
 
 use super::{Part, SpreadError, SpreadRegion};
 use crate::delegated::{Bytes, Handles};
+use crate::region::HOPS_MAX;
 use crate::{MemoryError, Region};
 
 /// What parts take turns with: as much as one message carries.
@@ -51,6 +52,10 @@ impl SpreadRegion {
     /// # Errors
     /// As `read`, about the first that is wrong. Others may have been read.
     pub fn read_vectored(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<(), SpreadError> {
+        self.wherever(|| self.read_once(pieces))
+    }
+
+    fn read_once(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<(), SpreadError> {
         let pieces = pieces.iter_mut().map(|(offset, into)| (*offset, &mut **into));
         let (near, far) = self.by_part(pieces)?;
         for it in near {
@@ -66,6 +71,10 @@ impl SpreadRegion {
     /// # Errors
     /// As `write`, about the first that is wrong. Others may have been written.
     pub fn write_vectored(&self, pieces: &[(u64, &[u8])]) -> Result<(), SpreadError> {
+        self.wherever(|| self.write_once(pieces))
+    }
+
+    fn write_once(&self, pieces: &[(u64, &[u8])]) -> Result<(), SpreadError> {
         let (near, far) = self.by_part(pieces.iter().copied())?;
         for it in near {
             it.region.write(it.at, it.memory).map_err(|why| it.part.error(why))?;
@@ -73,6 +82,29 @@ impl SpreadRegion {
         let (places, memory) = in_turns(far);
         let memory: Vec<_> = places.iter().map(|it| it.at).zip(memory).collect();
         self.move_far(Rights::WRITE, &places, Bytes::From(&memory))
+    }
+
+    /// Moves bytes, and again where a part has moved to another node meanwhile.
+    fn wherever(
+        &self,
+        mut act: impl FnMut() -> Result<(), SpreadError>,
+    ) -> Result<(), SpreadError> {
+        for _ in 0..HOPS_MAX {
+            match act() {
+                Err(SpreadError::Part { from, why: MemoryError::Stale { .. }, .. })
+                    if self.is_elsewhere(from) => {}
+                other => return other,
+            }
+        }
+        act()
+    }
+
+    /// Whether the part whose bytes begin there is found, perhaps on another node than before.
+    fn is_elsewhere(&self, from: u64) -> bool {
+        let part = self.parts.iter().find(|part| part.bytes.start == from);
+        let region = part.and_then(|part| part.found.as_ref().ok());
+        // A question about it follows it, as any operation on one region does.
+        region.is_some_and(|region| region.size().is_ok())
     }
 
     /// The pieces by their parts: those that this process reaches by itself, and the others by part.

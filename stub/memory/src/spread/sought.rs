@@ -30,7 +30,8 @@ pub(super) const NOT_FOUND: MemoryError = MemoryError::Control(ControlError::Ref
 });
 
 impl Sought<'_> {
-    /// Another part of a region; or why it is lost.
+    /// Another part of a region; or why it is lost. Where its node has it no more, or is lost, it may have
+    /// moved to another one before.
     pub(super) fn part(
         &self,
         number: usize,
@@ -38,8 +39,30 @@ impl Sought<'_> {
         rights: Rights,
     ) -> Result<Result<Found, MemoryError>, SpreadError> {
         let Some(listed) = directory.parts.get(number) else { return Ok(Err(NOT_FOUND)) };
+        let why = match self.part_on(listed.node, number, directory, rights)? {
+            Ok(found) => return Ok(Ok(found)),
+            Err(why) => why,
+        };
+        let others = self.memory.nodes()?.into_iter().filter(|node| *node != listed.node);
+        for node in others {
+            if let Ok(Ok(found)) = self.part_on(node, number, directory, rights) {
+                return Ok(Ok(found));
+            }
+        }
+        Ok(Err(why))
+    }
+
+    /// The same, as a node has it.
+    fn part_on(
+        &self,
+        node: u64,
+        number: usize,
+        directory: &Directory,
+        rights: Rights,
+    ) -> Result<Result<Found, MemoryError>, SpreadError> {
+        let Some(listed) = directory.parts.get(number) else { return Ok(Err(NOT_FOUND)) };
         let gone = MemoryError::Stale { region: listed.region };
-        match self.find(listed.node, rights) {
+        match self.find(node, rights) {
             Ok(found) if found.head.directory == *directory && found.head.number == number => {
                 Ok(Ok(found))
             }
@@ -67,9 +90,10 @@ impl Sought<'_> {
         let head = SpreadHead::decode(&bytes).map_err(|_| corrupt)?;
         let part = head.directory.parts.get(head.number);
         let size = region.size()?;
+        // Its identity is another one than that in the head once it has moved.
         let is_it = |part: &&SpreadPart| {
             let bytes = part.bytes.end - part.bytes.start;
-            part.region == region.id() && HEAD_BYTES as u64 + bytes == size
+            HEAD_BYTES as u64 + bytes == size
         };
         part.filter(is_it).ok_or(corrupt)?;
         Ok(Found { region, head })
