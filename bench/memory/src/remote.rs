@@ -17,21 +17,22 @@ const LENGTH: u64 = 16 << 20;
 /// Where the numbers of the places begin.
 const SEED: u64 = 88_172_645_463_325_252;
 
-/// Has a node make a region there.
-fn region_on(node: u64) -> Result<Region, Box<dyn Error>> {
+/// Has a node make a region there. Operations on it go together only by the same connection.
+fn region_on(node: u64) -> Result<(Memory, Region), Box<dyn Error>> {
     session::configure(std::env::var("HELIOSTAT_SOCKET")?, "bench".into());
-    let region = Memory::open()?.on(node).allocate(LENGTH).make()?;
+    let memory = Memory::open()?.on(node);
+    let region = memory.allocate(LENGTH).make()?;
     // Pages come to be.
     region.set(0, LENGTH, 1)?;
     if region.node() != Some(node) {
         return Err(format!("the region is not of node {node}").into());
     }
-    Ok(region)
+    Ok((memory, region))
 }
 
 /// The median time of an operation, one after the other.
 pub fn one_by_one(node: u64, (kind, bytes): (Kind, usize), limit: Duration) -> Outcome {
-    let region = region_on(node)?;
+    let (_memory, region) = region_on(node)?;
     let (mut buffer, mut dice) = (vec![1; bytes], Dice(SEED));
     let took = sampled(bytes, limit, || {
         let at = dice.place(bytes, LENGTH);
@@ -47,8 +48,8 @@ pub fn one_by_one(node: u64, (kind, bytes): (Kind, usize), limit: Duration) -> O
 
 /// Operations a second with `depth` of them on their way. Their buffers are used again.
 pub fn at_once(node: u64, (kind, bytes): (Kind, usize), depth: usize, limit: Duration) -> Outcome {
-    let region = Arc::new(region_on(node)?);
-    let operations = Memory::open()?.on(node).operations(depth);
+    let (memory, region) = region_on(node)?;
+    let (region, operations) = (Arc::new(region), memory.operations(depth));
     let (mut dice, mut spare) = (Dice(SEED), VecDeque::new());
     spare.extend((0..depth).map(|_| vec![1; bytes]));
     let (began, mut done) = (Instant::now(), 0u64);
