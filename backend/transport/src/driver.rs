@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An idle node wakes for its signs of life, and one without peers never. Where waits are short it looks on
-//! for a moment before it sleeps ([`lookout`]), and it is rung for only while it sleeps ([`bell`]). What
+//! for a moment before it sleeps (`lookout`), and it is rung for only while it sleeps (`bell`). What
 //! happened is handed to the program for a short time at once; the rest waits while the node says that it
 //! lives, reads what its peers say, and obeys. So a peer that asks for much keeps nobody from hearing of it.
 

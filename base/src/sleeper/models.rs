@@ -90,14 +90,16 @@ fn once(steps: Steps) {
         let sender = thread::spawn(move || {
             other.works.store(1, Ordering::Relaxed);
             let word = &other.sleeper.word;
-            match steps.sender_fences {
-                true => other.sleeper.must_ring(),
-                false => word.load(Ordering::Relaxed) != AWAKE,
+            if steps.sender_fences {
+                other.sleeper.must_ring()
+            } else {
+                word.load(Ordering::Relaxed) != AWAKE
             }
         });
-        match steps.sleeper_fences {
-            true => post.sleeper.lie_down(),
-            false => post.sleeper.word.store(ASLEEP, Ordering::Relaxed),
+        if steps.sleeper_fences {
+            post.sleeper.lie_down();
+        } else {
+            post.sleeper.word.store(ASLEEP, Ordering::Relaxed);
         }
         let sleeps = !(steps.looks_again && post.has_all(1));
         let is_rung = sender.join().unwrap();

@@ -21,8 +21,8 @@ use heliostat_ring::call_line::Asker;
 use heliostat_ring::members::MembersPage;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{
-    Bell, Engine, Event, Events, Inbox, NewSession, Object, Order, Parts, Server, Service, Sessions,
-    Step, Turn, COST_MIN,
+    Bell, Engine, Event, Events, Inbox, NewSession, Object, Order, Parts, Server, Service,
+    Sessions, Step, Turn, COST_MIN,
 };
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};

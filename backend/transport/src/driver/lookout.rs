@@ -114,9 +114,8 @@ mod tests {
     #[test]
     fn long_waits_are_given_up_after_a_while_and_then_slept_at_once() {
         let mut lookout = used_to_short_waits();
-        let looked: Vec<_> = (1..4)
-            .map(|turn| wait(&mut lookout, turn * 10_000_000, 5_000_000, false))
-            .collect();
+        let looked: Vec<_> =
+            (1..4).map(|turn| wait(&mut lookout, turn * 10_000_000, 5_000_000, false)).collect();
         assert_eq!(looked, [LOOK_NS, LOOK_NS, 0]);
     }
 
