@@ -30,7 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster test test-package test-rust test-loom test-programs test-container test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ demo: setup build ## Redis over TCP, Unix socket and Heliostat in 3 minutes; dra
 demo-cluster: setup build ## word count on three nodes, one of them killed in the middle; draws target/demo/cluster.png
 	$(RUN) bench/demo/cluster_demo.py $(DEMO_FLAGS)
 
+demo-durable: setup build ## Redis that keeps every write, plain and held back, then killed; draws target/demo/durable.png
+	$(RUN) bench/demo/durable_demo.py $(DEMO_FLAGS)
+
 test: setup build ## everything that must hold: crates, loom models, lint, programs, faults
 	$(MAKE) test-rust
 	$(MAKE) lint
@@ -88,7 +91,7 @@ test-rust: ## unit and integration tests of the crates
 
 test-loom: ## memory orders of what is shared, exhaustively, under loom
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
-	    $(CARGO) test -p heliostat-base -p heliostat-backend-lease -p heliostat-backend-robust -p heliostat-ring -p heliostat-supervisor --lib --release \
+	    $(CARGO) test -p heliostat-base -p heliostat-backend-lease -p heliostat-backend-robust -p heliostat-backend-log -p heliostat-ring -p heliostat-supervisor --lib --release \
 	    --target-dir $(TARGET)/loom models
 
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)

@@ -17,10 +17,34 @@ from pathlib import Path
 from typing import Callable
 
 import kernel_view
-from heliostat_run import ROOT, Harness, Program, Side
+from heliostat_run import BUILT, ROOT, Harness, Program, Side
 
 SOURCES = ROOT / "bench/programs"
+# Where all measuring programs lie beside those under test, and there may be nothing to build them with.
+IS_BUILT = bool(os.environ.get("HELIOSTAT_BENCH_BUILT"))
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "bench"
+
+
+def cargo_program(package: str) -> Path:
+    """A measuring program of the workspace, built for release where it is not built."""
+    if IS_BUILT:
+        return BUILT / package
+    cargo = os.environ.get("CARGO", "cargo")
+    subprocess.run([cargo, "build", "--release", "--quiet", "--package", package], cwd=ROOT, check=True)
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / package
+
+
+def own_package(folder: str, name: str) -> Path | None:
+    """A program of a package outside the workspace; None where it cannot be built, which is said."""
+    if IS_BUILT:
+        return BUILT / name if (BUILT / name).exists() else None
+    target = REPORT.parent / folder
+    words = [os.environ.get("CARGO", "cargo"), "build", "--release", "--quiet", "--target-dir", str(target)]
+    answer = subprocess.run(words, cwd=ROOT / "bench" / folder, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        print(f"{name} is left out, it cannot be built here: {answer.stderr.strip().splitlines()[-1:]}", flush=True)
+        return None
+    return target / "release" / name
 
 
 @dataclass(frozen=True)
@@ -81,6 +105,8 @@ class Bench:
 
     def program(self, name: str) -> str:
         """Path of a measuring program, compiled when its source is newer."""
+        if IS_BUILT:
+            return str(BUILT / name)
         source, binary = SOURCES / f"{name}.c", REPORT / "bin" / name
         binary.parent.mkdir(parents=True, exist_ok=True)
         newest = max(path.stat().st_mtime for path in (source, SOURCES / "tcp.h"))

@@ -2,7 +2,9 @@
 
 Writes one file a run into bench/results, then the figures of docs/specification.md, the tables of
 bench/results/README.md and the pictures from the newest records. `none` runs nothing and writes
-the pages and pictures anew.
+the pages and pictures anew. `gather NAME FOLDER BENCHMARK` runs nothing: what the last run of a benchmark has
+left goes into one record of NAME in FOLDER, beside what that has of others. So a machine that is not the usual one
+gets a record of its own, which is put into bench/results by hand, and its figures take nobody's place.
 """
 
 from __future__ import annotations
@@ -43,8 +45,19 @@ def write_pages(names: list[str]) -> None:
             print(f"drawn: {drawn}")
 
 
+def gather(name: str, folder: Path, benchmark: str) -> Path:
+    """Adds the results that lie in target/bench to the record of this machine."""
+    before = next(iter(files.read_all(folder, f"*-{name}.json")), None)
+    results = json.loads((measure.REPORT / f"{benchmark}.json").read_text())
+    return files.write(files.gathered(name, benchmark, results, before), folder)
+
+
 def main() -> int:
     asked, *flags = sys.argv[1:] or ["all"]
+    if asked == "gather":
+        name, folder, benchmark = flags
+        print(gather(name, Path(folder), benchmark))
+        return 0
     names = {"all": NAMES, "none": []}.get(asked, asked.split(","))
     if "--plain" in flags:
         print("a run without Heliostat is not recorded")

@@ -63,15 +63,27 @@ class Server:
         return ["-h", "127.0.0.1", "-p", str(self.port)]
 
 
-def start(harness: Harness, transport: Transport, place: Placement) -> Server:
-    """Starts a server on its core, with one key stored for GET."""
+NOT_KEPT = ("--appendonly", "no")
+KEPT = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+def start(
+    harness: Harness,
+    transport: Transport,
+    place: Placement,
+    keeps: tuple[str, ...] = NOT_KEPT,
+    folder: Path | None = None,
+    durable: str = "",
+) -> Server:
+    """Starts a server on its core, with one key stored for GET; `durable` names files that are not waited for."""
     port = kernel_view.free_port()
     socket = harness.folder / f"redis-{port}.sock"
     program = harness.start(
         transport.side,
         ["redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket", socket,
-         "--save", "", "--appendonly", "no", "--dir", harness.folder, "--daemonize", "no"],
+         "--save", "", *keeps, "--dir", folder or harness.folder, "--daemonize", "no"],
         core=place.server,
+        env={"HELIOSTAT_DURABLE": durable} if durable else {},
     )  # fmt: skip
     kernel_view.wait_listening(port, program.process)
     server = Server(program, transport, place, port, socket)
@@ -110,13 +122,15 @@ def csv_part(program: Program) -> str:
     return "\n".join(line for line in program.output().splitlines() if line.startswith('"'))
 
 
-def requests_for(harness: Harness, server: Server, load: Load, seconds: float) -> int:
+def requests_for(
+    harness: Harness, server: Server, load: Load, seconds: float, test: str = "GET", least: int = REQUESTS_MIN
+) -> int:
     """How many requests take about `seconds` on this server."""
-    trial = TRIAL_REQUESTS * load.pipeline
+    trial = min(TRIAL_REQUESTS, least) * load.pipeline
     if load.clients == 1 and load.pipeline == 1:
         trial //= 4
-    rate = once(harness, server, load, "get", trial)["GET"]["rate"]
-    return max(REQUESTS_MIN, int(rate * seconds))
+    rate = once(harness, server, load, test.lower(), trial)[test]["rate"]
+    return max(least, int(rate * seconds))
 
 
 def paths(harness: Harness, server: Server) -> dict[str, int]:

@@ -15,6 +15,8 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     lane_foreign              one direction of a stream, the same   fuzz/ring
     ring_foreign              a ring of elements, the same          fuzz/ring
     file                      snapshot files                        fuzz/snapfile
+    store                     superblocks and tables of stores      fuzz/storefile
+    area                      logs on devices                       fuzz/log
     wire                      what comes from other nodes           fuzz/transport
     foreign                   what sealed programs hand in          fuzz/supervisor
     site_list                 the cached list of libc's sites       fuzz/interpose

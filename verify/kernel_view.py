@@ -256,3 +256,9 @@ def shared_memory_bytes(pid: int) -> int:
     except OSError:
         pass
     return total
+
+
+def available_bytes() -> int:
+    """Memory that programs can have without anything being swapped out."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))

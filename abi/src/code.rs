@@ -81,6 +81,9 @@ numbered! {
         ReplicaBytes = 61 => "bytes of replicas of memory regions on a node",
         MemoryMoves = 64 => "moves of memory regions",
         MemoryForwards = 65 => "regions that have moved to other nodes and are looked for here",
+        Areas = 80 => "areas of a store",
+        AreaBytes = 81 => "bytes of areas of a store",
+        AreaHandles = 82 => "handles on areas of a store",
     }
 }
 
@@ -165,6 +168,21 @@ numbered! {
     }
 }
 
+numbered! {
+    /// Why fdatasync(2) of a durable file waits for the device itself.
+    Unheld: u8 {
+        None = 0 => "the program goes on, and what it lets out is held back",
+        Native = 1 => "the program is native as a whole",
+        Uncaught = 2 => "a system call that may let something out cannot be caught",
+        Shared = 3 => "the program has memory that other processes may see (MAP_SHARED, shmat(2))",
+        Borrowed = 4 => "a child of vfork(2) asked",
+        NotRegular = 5 => "not a regular file",
+        TooMany = 6 => "more files at once than one flush takes along",
+        Failed = 7 => "a flush has failed",
+        Ring = 8 => "the program has an io_uring, which the kernel may poll",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +197,9 @@ mod tests {
         }
         for reason in Unmapped::ALL {
             assert_eq!(Unmapped::from_number(*reason as u8), Some(*reason));
+        }
+        for reason in Unheld::ALL {
+            assert_eq!(Unheld::from_number(*reason as u8), Some(*reason));
         }
         for thing in Thing::ALL {
             assert_eq!(Thing::from_number(*thing as u16), Some(*thing));

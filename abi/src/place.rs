@@ -36,6 +36,8 @@ pub const EXAMINER_VARIABLE: &str = "HELIOSTAT_EXAMINER";
 pub const EXAMINE_COMMAND: &str = "examine";
 /// Environment variable that the stub reads: 0 leaves every connection native.
 pub const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
+/// Environment variable of the patterns of durable files, one a line.
+pub const DURABLE_VARIABLE: &str = "HELIOSTAT_DURABLE";
 /// Environment variable that says that the stub's variables were put into an environment that had
 /// been cleared: they are gone, with it, when the program begins.
 pub const PUT_BACK_VARIABLE: &str = "HELIOSTAT_PUT_BACK";

@@ -24,11 +24,13 @@ macro_rules! call {
 
 mod direct;
 mod epoll;
+mod flush;
 mod moves;
 mod names;
 
 pub use direct::{identity, open_direct, reopen_direct};
 pub use epoll::{epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
+pub use flush::{flush, path_of};
 pub use moves::{lseek, pread, recv_many, send_many};
 pub use names::rename_new;
 

@@ -13,6 +13,7 @@ pub mod descriptor_limit;
 pub mod event;
 pub mod exempt;
 pub mod fd;
+pub mod flush_ring;
 pub mod futex;
 pub mod guarded;
 pub mod lock;

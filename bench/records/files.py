@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import subprocess
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -53,7 +53,9 @@ def of_run(benchmark: str, results: list[dict], settings: str) -> Record:
 
 
 def commit() -> str:
-    """The commit that was measured, with + if the tree differs from it."""
+    """The commit that was measured, with + if the tree differs from it; told where programs were built elsewhere."""
+    if told := os.environ.get("HELIOSTAT_COMMIT"):
+        return told
     asked = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
     answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
     return answer.stdout.strip() or "unknown"
@@ -68,9 +70,21 @@ def write(record: Record, folder: Path = FOLDER) -> Path:
     return path
 
 
-def read_all(folder: Path = FOLDER) -> list[Record]:
-    """Every record, the newest first."""
-    found = [Record(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
+def gathered(name: str, benchmark: str, results: list[dict], before: Record | None) -> Record:
+    """The record of several benchmarks on this machine, which are no runs of the usual one: results by benchmark.
+
+    `before` is what it has of others, and of other parts of this one.
+    """
+    named = [result | {"name": f"{benchmark}: {result['name']}"} for result in results]
+    fresh = {(result["name"], result["cores"]) for result in named}
+    kept = [result for result in before.results if (result["name"], result["cores"]) not in fresh] if before else []
+    found = of_run(name, kept + named, "quick")
+    return found if before is None else replace(found, date=before.date)
+
+
+def read_all(folder: Path = FOLDER, names: str = "*.json") -> list[Record]:
+    """Every record, or those of files so named, the newest first."""
+    found = [Record(**json.loads(path.read_text())) for path in sorted(folder.glob(names))]
     return sorted(found, key=lambda record: record.date, reverse=True)
 
 

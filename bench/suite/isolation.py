@@ -8,14 +8,11 @@ have 64 parts of 256 KiB on the way. Aim: the reader's median beside them is low
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import time
 from pathlib import Path
 
-from heliostat_run import ROOT
-from measure import REPORT, Bench, Result
+from measure import REPORT, Bench, Result, cargo_program
 from nodes import Cluster
 
 PACKAGE = "heliostat-bench-memory"
@@ -31,13 +28,6 @@ scheme = "{}"
 """
 ARMS = ("none", "separate", "back-off", "both")
 WRITERS, DEPTH = 2, 32
-
-
-def program() -> Path:
-    """Builds the measuring program."""
-    cargo = os.environ.get("CARGO", "cargo")
-    subprocess.run([cargo, "build", "--release", "--quiet", "--package", PACKAGE], cwd=ROOT, check=True)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / PACKAGE
 
 
 def one(path: Path, scheme: str, seconds: float) -> dict:
@@ -65,7 +55,7 @@ def measure(bench: Bench) -> list[Result]:
     """Each arm by turns; the picture is of the first round."""
     if bench.harness.plain:
         return []
-    path, seconds = program(), 2 * bench.seconds
+    path, seconds = cargo_program(PACKAGE), 2 * bench.seconds
     rounds = {arm: [] for arm in ARMS}
     for _ in range(bench.repetitions):
         for arm in ARMS:
@@ -91,16 +81,17 @@ def figures(found: dict, seconds: float) -> dict:
 def rows(bench: Bench, arm: str, beside: dict) -> list[Result]:
     note = "two nodes on loopback share the cores with reader and writers: queues are what differs"
     of = lambda arm, key: [each[key] for each in beside[arm]]  # noqa: E731
-    aim = None if arm == "none" else 1.0
+    alone = bench.compare(f"median read: {arm} vs alone", of(arm, "p50"), of(arm, "alone"), "us", better="less", note=note)
+    if arm == "none":
+        return [alone]
     titles = {"p50": "median read beside low writers", "worst": "slowest of 20 ms, median"}
     found = [
-        bench.compare(f"{title}: {arm} vs none", of(arm, key), of("none", key), "us", better="less", aim=aim, note=note)
+        bench.compare(f"{title}: {arm} vs none", of(arm, key), of("none", key), "us", better="less", aim=1.0, note=note)
         for key, title in titles.items()
     ]
-    found.append(bench.compare(f"median read: {arm} vs alone", of(arm, "p50"), of(arm, "alone"), "us", better="less", note=note))
     mib = lambda arm: [written / (1 << 20) for written in of(arm, "written")]  # noqa: E731
-    found.append(bench.compare(f"written by low writers: {arm} vs none", mib(arm), mib("none"), "MiB/s", better="more", note=note))
-    return found
+    written = bench.compare(f"written by low writers: {arm} vs none", mib(arm), mib("none"), "MiB/s", better="more", note=note)
+    return [*found, alone, written]
 
 
 def draw(rounds: dict, seconds: float) -> None:

@@ -9,15 +9,16 @@ within a session that runs, the first job left out. Needs no control plane of th
 from __future__ import annotations
 
 import filecmp
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+from environments import python_of
 from heliostat_run import ROOT
-from measure import REPORT, Bench, Result
+from measure import REPORT, Bench, Result, own_package
 
 sys.path.insert(0, str(ROOT / "verify/applications"))
 from map_reduce import Job, plain, start_worker, text_of  # noqa: E402
@@ -29,19 +30,16 @@ OURS, THREAD, SPARK = "two nodes, a worker each", "one thread", "Spark, local[2]
 TABLE, MAP = "timely, two workers, our table", "timely, two workers, HashMap"
 # What LITE's authors found against Hadoop, taken as the aim against its successor.
 SPARK_AIM = 4.3
-TIMELY = ROOT / "bench/timely"
 NOTE = "seconds for the whole job, output written; each result is compared with the one thread's"
 
 
-def build_timely() -> str:
-    """The timely program, from a package of its own; the path of it."""
-    target = REPORT.parent / "timely"
-    words = [os.environ.get("CARGO", "cargo"), "build", "--release", "--quiet", "--target-dir", str(target)]
-    answer = subprocess.run(words, cwd=TIMELY, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        print(f"timely is left out, it cannot be built here: {answer.stderr.strip().splitlines()[-1:]}", flush=True)
-        return ""
-    return str(target / "release/heliostat-bench-timely")
+def spark_python() -> Path | None:
+    """The interpreter that has Spark; None where Spark or its Java is missing, which is said."""
+    python = python_of("spark") if shutil.which("java") else None
+    runs = python and subprocess.run([python, "-c", "import pyspark"], capture_output=True, check=False).returncode == 0
+    if not runs:
+        print("Spark is left out: it needs pyspark and Java", flush=True)
+    return python if runs else None
 
 
 class Contest:
@@ -53,7 +51,8 @@ class Contest:
         self.text = text_of(QUICK_BYTES if bench.quick else BYTES, self.folder)
         self.right, self.output = self.folder / "right", self.folder / "output"
         plain("count", self.text, self.right)
-        self.timely = build_timely()
+        self.timely = own_package("timely", "heliostat-bench-timely")
+        self.spark_python = spark_python()
 
     def sample(self, engine: str) -> float:
         """Seconds of one run, whose result is right."""
@@ -85,7 +84,7 @@ class Contest:
     def spark(self) -> float:
         """The second job of a session: Java has compiled by then what it will."""
         script = ROOT / "bench/python/spark_words.py"
-        words = [sys.executable, str(script), str(self.text), str(self.output)]
+        words = [str(self.spark_python), str(script), str(self.text), str(self.output)]
         done = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"})
         return json.loads(done.stdout.splitlines()[-1])["seconds"]
 
@@ -93,8 +92,7 @@ class Contest:
 def engines(contest: Contest) -> list[str]:
     found = [OURS, THREAD]
     found += [TABLE, MAP] if contest.timely else []
-    has_spark = importlib.util.find_spec("pyspark") and shutil.which("java")
-    return found + ([SPARK] if has_spark else [])
+    return found + ([SPARK] if contest.spark_python else [])
 
 
 def measure(bench: Bench) -> list[Result]:
@@ -103,7 +101,7 @@ def measure(bench: Bench) -> list[Result]:
         return []
     contest = Contest(bench)
     found = bench.alternate({engine: engine for engine in engines(contest)}, contest.sample)
-    aims = {MAP: 1.0, SPARK: SPARK_AIM}
+    aims = {TABLE: 1.0, MAP: 1.0, SPARK: SPARK_AIM}
     return [
         bench.compare(f"word count, {OURS} vs {engine}", found[OURS], found[engine], "s", better="less", aim=aims.get(engine), note=NOTE)
         for engine in found

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
+    DIRECT_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
     VERBOSE_VARIABLE,
 };
 use heliostat_control::policy::{Access, PathGrant};
@@ -164,6 +164,9 @@ fn prepare(
     }
     if arguments.no_direct {
         environment.set(DIRECT_VARIABLE, "0");
+    }
+    if !arguments.durable.is_empty() {
+        environment.set(DURABLE_VARIABLE, arguments.durable.join("\n"));
     }
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");

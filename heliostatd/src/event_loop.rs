@@ -89,6 +89,7 @@ impl Daemon {
         self.end_silent_visitors(now);
         self.end_late_questions(now);
         self.end_late_nodes(now);
+        self.end_late_finds(now);
         self.go_on_with_moves(now);
         self.end_late_lock_asks(now);
         self.seek_nodes(now);
@@ -103,13 +104,15 @@ impl Daemon {
     }
 
     /// Milliseconds until something has to be done without an event; `None` costs no CPU.
-    fn next_deadline_ms(&self) -> Option<u64> {
+    fn next_deadline_ms(&mut self) -> Option<u64> {
         let deadlines = [
             self.idle_deadline_ns(),
             self.visitor_deadline_ns(),
             self.paused_until_ns,
             self.services.memory.grants.next_expiry_ns(),
             self.services.memory.across.next_ns(),
+            self.services.rpc.across.next_ns(),
+            self.services.replica.as_ref().and_then(|replica| replica.next_ns()),
             self.services.memory.next_move_ns(),
             self.services.cluster.as_ref().and_then(|cluster| cluster.next_ns()),
             self.registry_deadline_ns(),

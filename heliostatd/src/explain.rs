@@ -4,7 +4,7 @@
 //! a connection is native, so each is looked for in the reports of all sessions (`peers`), when
 //! somebody asks: the data plane pays nothing for it.
 
-use heliostat_abi::code::{Code, Native, Unmapped};
+use heliostat_abi::code::{Code, Native, Unheld, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::report::{Entry, COUNTER_NAMES};
@@ -29,6 +29,7 @@ struct Sums {
     counters: [u64; COUNTER_NAMES.len()],
     reasons: [u64; Native::ALL.len()],
     file_reasons: [u64; Unmapped::ALL.len()],
+    unheld_reasons: [u64; Unheld::ALL.len()],
     /// Places of reports looked at.
     places: usize,
     /// Some connections are not listed.
@@ -69,6 +70,7 @@ impl Daemon {
             "counters": counters_json(&sums.counters),
             "reasons": reasons_json(Native::ALL, &sums.reasons),
             "file_reasons": reasons_json(Unmapped::ALL, &sums.file_reasons),
+            "unheld_reasons": reasons_json(Unheld::ALL, &sums.unheld_reasons),
         });
         if let Some(told) = explained.as_object_mut() {
             self.parts.table.iter().for_each(|service| service.explain(self, &found, told));
@@ -105,6 +107,7 @@ impl Daemon {
         add(&mut sums.counters, &session.report.counters());
         add(&mut sums.reasons, &session.report.reasons());
         add(&mut sums.file_reasons, &session.report.file_reasons());
+        add(&mut sums.unheld_reasons, &session.report.unheld_reasons());
     }
 
     /// The other ends of these connections, as far as sessions have them.

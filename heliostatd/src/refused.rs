@@ -3,6 +3,7 @@
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Bound;
+use heliostat_server_loop::WindowError;
 use heliostat_service_grant::{Exceeded, Full, Reason, Refusal};
 use tracing::debug;
 
@@ -26,6 +27,17 @@ impl From<Code> for Refused {
 impl From<Full> for Refused {
     fn from(Full { bound, limit }: Full) -> Self {
         Refused { code: Code::Full, limit, bound }
+    }
+}
+
+impl From<WindowError> for Refused {
+    fn from(error: WindowError) -> Self {
+        match error {
+            WindowError::NotMemory => Code::BadRecord.into(),
+            WindowError::TooLarge { limit, .. } => {
+                full_of(Thing::WindowBytes, Side::Session, limit)
+            }
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::packet::{self, Lack, Message, Received};
 use crate::refused::{full_of, Refused};
 use crate::room::Room;
 use crate::shares::descriptor_limit;
+use crate::state::asks::Waiter;
 
 /// Requests of one client served before others have their turn.
 const SERVED_AT_ONCE: usize = 8;
@@ -140,6 +141,33 @@ impl Daemon {
         let connection = self.connections.get_mut(id)?;
         connection.awaits = Some(connection.sequence);
         connection.awaits
+    }
+
+    /// The number of the request that is being served.
+    pub(crate) fn sequence_of(&self, id: ObjectId) -> Result<u32, Refused> {
+        Ok(self.connections.get(id).ok_or(Code::Internal)?.sequence)
+    }
+
+    /// Answers those who have waited for another node: it has not answered in time, or they have ended.
+    pub(crate) fn answer_waiters(&mut self, waiters: Vec<Waiter>, code: Code) {
+        for Waiter { session, sequence, .. } in waiters {
+            self.answer_late_to(session, sequence, Err(code.into()));
+        }
+    }
+
+    /// A connection that waits for somebody's answer has asked something else, or has gone.
+    fn give_up_waiting(&mut self, id: ObjectId) {
+        if self.give_up_lock_waiting(id) {
+            return;
+        }
+        let mut given_up = self.services.memory.across.asks.give_up(id);
+        given_up.extend(self.services.rpc.across.asks.give_up(id));
+        let replica = self.services.replica.as_mut();
+        given_up.extend(replica.map(|it| it.give_up(id)).unwrap_or_default());
+        self.answer_waiters(given_up, Code::Unreachable);
+        if self.connections.get(id).is_some_and(|it| it.awaits.is_some()) {
+            self.give_up_question(id);
+        }
     }
 
     /// Answers a request that was put off, if its connection still waits.

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// What was asked for since the last look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Asked {
+pub struct AskedBySignal {
     /// SIGTERM or SIGINT.
     pub end: bool,
     /// SIGHUP.
@@ -43,10 +43,10 @@ impl Signals {
     }
 
     /// Takes what was asked.
-    pub fn take(&mut self) -> Asked {
+    pub fn take(&mut self) -> AskedBySignal {
         let mut bytes = [0; 64];
         while matches!(self.pipe.read(&mut bytes), Ok(count) if count > 0) {}
-        Asked {
+        AskedBySignal {
             end: self.end.swap(false, Ordering::AcqRel),
             reload: self.reload.swap(false, Ordering::AcqRel),
         }

@@ -3,6 +3,7 @@
 //! Values that know neither the daemon nor its services. What is done with them, and when, is decided
 //! above: by the daemon's own files for connections, by `services` for grants.
 
+pub mod asks;
 pub mod cluster;
 pub mod cluster_registry;
 pub mod connection;
@@ -16,6 +17,7 @@ pub mod net;
 pub mod per_node;
 pub mod replica;
 pub mod restriction;
+pub mod returns;
 pub mod rpc;
 pub mod snapshot;
 pub mod turns;
@@ -40,11 +42,11 @@ pub struct Services {
     /// What is left of rates of delegated operations, whichever service they are of.
     pub meters: meters::Meters,
     /// Locks, semaphores and barriers.
-    pub lock: lock::NamedLocks,
+    pub lock: lock::HeldLocks,
     /// Regions on several nodes, once the node has begun.
     pub replica: Option<replica::ReplicatedRegions>,
     /// Remote procedure calls.
-    pub rpc: rpc::RemoteCalls,
+    pub rpc: rpc::FunctionCalls,
 }
 
 impl Services {
@@ -60,9 +62,9 @@ impl Services {
             memory: memory::RegionMemory::new(config)?,
             cluster: None,
             meters: meters::Meters::default(),
-            lock: lock::NamedLocks::new(config),
+            lock: lock::HeldLocks::new(config),
             replica: None,
-            rpc: rpc::RemoteCalls::new(config),
+            rpc: rpc::FunctionCalls::new(config),
         })
     }
 }

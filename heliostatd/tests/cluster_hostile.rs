@@ -4,9 +4,6 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{channel, Receiver};
-use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::cluster::request::SERVICE;
@@ -14,15 +11,9 @@ use heliostat_abi::cluster::MemberState;
 use heliostat_abi::memory::peer::{PeerControl, PeerReply};
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
-use heliostat_backend_transport::tcp::Tcp;
-use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{
-    AskId, Identity, NodeCall, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Outcome, Secret,
-    Transport,
-};
-use rustix::event::{eventfd, EventfdFlags};
 use rustix::process::Signal;
 use support::cluster::{config, free_ports, incarnation, joined_count, nodes, state, SecretFile};
+use support::liar::{AskedOfLiar, Liar};
 use support::programs::{play, Program};
 use support::{await_that, Daemon, WATCHDOG};
 
@@ -108,101 +99,50 @@ fn nodes_at_rest_cost_their_signs_of_life_and_no_more() {
     assert!(used < 30, "{used} of 300 ticks");
 }
 
-/// A node of ours that has the secret and says what it likes.
-struct Member {
-    nodes: Nodes,
-    events: Receiver<NodesEvent>,
-    _bell: Arc<OwnedFd>,
+/// What is asked of a node's memory next, which is not answered yet.
+fn asked_of_memory(liar: &Liar) -> (AskedOfLiar, MemoryRequest) {
+    let asked = liar.asked();
+    let request = PeerControl::decode(&asked.header).unwrap().request;
+    (asked, request)
 }
 
-impl Member {
-    fn join(number: u64, digit: u8, daemon: &Daemon) -> Member {
-        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-        let (sender, events) = channel();
-        let identity =
-            Identity { node: NodeId(number), incarnation: 1, secret: Secret::new([digit; 32]) };
-        let told = NodesEvents::new(sender, bell.clone());
-        let nodes = Nodes::start(identity, NodeLimits::default(), told, || {
-            let tcp = Tcp::listen("127.0.0.1:0".parse().unwrap());
-            tcp.map(|tcp| Box::new(tcp) as Box<dyn Transport>)
-        });
-        let Ok(nodes) = nodes else { panic!("no node") };
-        let status = daemon.status();
-        let node = NodeId(status["cluster"]["node"].as_u64().unwrap());
-        let address = status["cluster"]["address"].as_str().unwrap().parse().unwrap();
-        nodes.join(node, address, monotonic_ns() + 10_000_000_000);
-        let member = Member { nodes, events, _bell: bell };
-        member.await_event(|event| matches!(event, NodesEvent::Joined { .. }).then_some(()));
-        member
-    }
-
-    fn call(&self, service: u16, header: Vec<u8>, payload: Vec<u8>) -> Outcome {
-        let deadline_ns = monotonic_ns() + 10_000_000_000;
-        let call = NodeCall { node: NodeId(1), link: None, service, header, payload, deadline_ns };
-        self.nodes.call(0, call).unwrap();
-        self.await_event(|event| match event {
-            NodesEvent::Answered { outcome, .. } => Some(outcome),
-            _ => None,
-        })
-    }
-
-    /// What is asked of this node's memory next; nobody answers it but the caller.
-    fn asked(&self) -> (AskId, MemoryRequest) {
-        self.await_event(|event| match event {
-            NodesEvent::Request { ask, header, .. } => {
-                Some((ask, PeerControl::decode(&header).unwrap().request))
-            }
-            _ => None,
-        })
-    }
-
-    /// Grants whatever is asked for next.
-    fn grant(&self, number: u32) {
-        let (ask, _) = self.asked();
-        let id = |index| ObjectId { index, generation: 1 };
-        let granted = Granted {
-            handle: id(number),
-            region: id(1),
-            bytes: 4096,
-            epoch: 1,
-            rights: Rights::READ,
-            direct: false,
-            lasting: false,
-            node: None,
-            from: 0,
-            pieces_all: 0,
-            pieces: Vec::new(),
-        };
-        let reply = Box::new(MemoryReply::Granted(granted).encode());
-        let (header, payload) = PeerReply::Own { session: id(1 << 31), reply }.encode();
-        self.nodes.replies().reply(ask, header.to_vec(), payload);
-    }
-
-    fn await_event<T>(&self, meant: impl Fn(NodesEvent) -> Option<T>) -> T {
-        loop {
-            if let Some(found) = meant(self.events.recv_timeout(WATCHDOG).unwrap()) {
-                return found;
-            }
-        }
-    }
+/// Grants whatever is asked for next.
+fn grant(liar: &Liar, number: u32) {
+    let (asked, _) = asked_of_memory(liar);
+    let id = |index| ObjectId { index, generation: 1 };
+    let granted = Granted {
+        handle: id(number),
+        region: id(1),
+        bytes: 4096,
+        epoch: 1,
+        rights: Rights::READ,
+        direct: false,
+        lasting: false,
+        node: None,
+        from: 0,
+        pieces_all: 0,
+        pieces: Vec::new(),
+    };
+    let reply = Box::new(MemoryReply::Granted(granted).encode());
+    liar.answer_control(asked.ask, &PeerReply::Own { session: id(1 << 31), reply });
 }
 
 #[test]
 fn a_node_that_asks_nonsense_is_refused_and_others_are_served() {
     let secret = SecretFile::new("nonsense", "b6");
     let daemons = nodes::<2>(&secret);
-    let member = Member::join(9, 0xb6, &daemons[0]);
+    let liar = Liar::join(&daemons[0], 9, "b6", SERVICE);
     await_that("it is a guest", || state(&daemons[0], 9) == Some(MemberState::Joined));
     let bodies = [vec![], vec![0], vec![0xff; 8], vec![7; 468]];
     for (token, service) in (1..=16u16).flat_map(|it| [it; 4]).enumerate() {
         let header = bodies[token % bodies.len()].clone();
         let payload = vec![token as u8; token * 17];
-        let is_answered = member.call(service, header, payload).is_ok();
+        let is_answered = liar.ask_service(service, &header, payload).is_ok();
         assert!(!is_answered || service != SERVICE, "no such list");
     }
-    assert!(member.call(SERVICE, vec![0; 8], Vec::new()).is_ok(), "what makes sense is answered");
+    assert!(liar.ask(&[0; 8], Vec::new()).is_ok(), "what makes sense is answered");
     assert!(daemons.iter().all(|it| joined_count(it) >= 1));
-    drop(member);
+    drop(liar);
     await_that("a guest is forgotten", || state(&daemons[0], 9).is_none());
 }
 
@@ -214,15 +154,15 @@ fn a_node_that_takes_no_handle_back_leaves_the_others_their_calls() {
     let [one, two] = nodes::<2>(&secret);
     let (mut owner, mut other) = (Program::start(&two), Program::start(&one));
     assert_eq!(owner.say("allocate kv 4096 name=kv"), "direct");
-    let member = Member::join(77, 0xb7, &one);
+    let liar = Liar::join(&one, 77, "b7", SERVICE);
     let mut many = Program::start(&one);
     for number in 0..HANDLES {
         many.send(&format!("on 77 map key-{number} kv r"));
-        member.grant(number);
+        grant(&liar, number);
         assert_eq!(many.hear(), "on 77");
     }
     many.kill();
-    assert!(matches!(member.asked().1, MemoryRequest::Unmap { .. }));
+    assert!(matches!(asked_of_memory(&liar).1, MemoryRequest::Unmap { .. }));
     assert_eq!(other.say("on 2 map kv kv r"), "on 2");
     assert_eq!(other.say("on 2 list"), "listed kv:4096:leased:2");
 }

@@ -3,9 +3,6 @@
 
 mod support;
 
-use std::sync::mpsc::{channel, Receiver};
-use std::sync::Arc;
-
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::lock::name::OWN_USER;
 use heliostat_abi::lock::peer::{PeerLock, PeerNews, PeerReply};
@@ -13,20 +10,15 @@ use heliostat_abi::lock::request::SERVICE;
 use heliostat_abi::lock::{Claim, Event, LockName, LockReply, LockRequest, Outcome, Shape};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Bound;
-use heliostat_backend_transport::tcp::Tcp;
-use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{
-    AskId, Identity, NodeCall, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Secret,
-    Transport,
-};
-use rustix::event::{eventfd, EventfdFlags};
-use support::cluster::{list, nodes, SecretFile};
+use heliostat_server_node::AskId;
+use support::cluster::{nodes, SecretFile};
+use support::liar::{self, garbage, own_user};
 use support::lockers::play;
 use support::programs::Program;
-use support::{await_that, Daemon, WATCHDOG};
+use support::recorded::Dice;
+use support::{await_that, Daemon};
 
 const DIGITS: &str = "5d";
-const TARGET: u64 = 1;
 
 #[test]
 fn program_process() {
@@ -37,63 +29,17 @@ const fn id(index: u32) -> ObjectId {
     ObjectId { index, generation: 1 }
 }
 
-/// A node of our own making, number 77, joined to the daemon.
-struct Liar {
-    nodes: Nodes,
-    events: Receiver<NodesEvent>,
-}
+/// Node 77.
+struct Liar(liar::Liar);
 
 impl Liar {
     fn join(daemon: &Daemon) -> Liar {
-        let address = list(daemon).nodes[0].address.to_string().parse().unwrap();
-        let (sender, events) = channel();
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
-        let secret = Secret::from_hex(&DIGITS.repeat(32)).unwrap();
-        let identity = Identity { node: NodeId(77), incarnation: monotonic_ns(), secret };
-        let told = NodesEvents::new(sender, Arc::new(bell));
-        let listen = || {
-            Tcp::listen("127.0.0.1:0".parse().unwrap()).map(|it| Box::new(it) as Box<dyn Transport>)
-        };
-        let Ok(nodes) = Nodes::start(identity, NodeLimits::default(), told, listen) else {
-            panic!("no node")
-        };
-        let liar = Liar { nodes, events };
-        liar.nodes.join(NodeId(TARGET), address, monotonic_ns() + 10_000_000_000);
-        let joined = liar.events.recv_timeout(WATCHDOG).unwrap();
-        assert!(matches!(joined, NodesEvent::Joined { .. }), "{joined:?}");
-        liar
-    }
-
-    fn send(&self, header: Vec<u8>, payload: Vec<u8>) {
-        let call = NodeCall {
-            node: NodeId(TARGET),
-            link: None,
-            service: SERVICE,
-            header,
-            payload,
-            deadline_ns: monotonic_ns() + 20_000_000_000,
-        };
-        self.nodes.call(1, call).unwrap();
-    }
-
-    /// The answer to bytes, if it is one of this service.
-    fn ask_bytes(&self, header: Vec<u8>, payload: Vec<u8>) -> Option<PeerReply> {
-        self.send(header, payload);
-        loop {
-            match self.events.recv_timeout(WATCHDOG).unwrap() {
-                NodesEvent::Answered { outcome, .. } => {
-                    let reply = outcome.ok()?;
-                    return PeerReply::decode(&reply.header, &reply.payload).ok();
-                }
-                NodesEvent::Lost { why, .. } => panic!("{why}"),
-                _ => {}
-            }
-        }
+        Liar(liar::Liar::join(daemon, 77, DIGITS, SERVICE))
     }
 
     fn tell(&self, asked: &PeerLock) -> PeerReply {
         let (header, payload) = asked.encode();
-        self.ask_bytes(header.to_vec(), payload).unwrap()
+        self.0.control(&header, payload)
     }
 
     /// As a user's session.
@@ -108,23 +54,13 @@ impl Liar {
 
     /// What the daemon asks next of this node.
     fn asked(&self) -> (AskId, PeerLock) {
-        loop {
-            if let NodesEvent::Request { ask, header, payload, .. } =
-                self.events.recv_timeout(WATCHDOG).unwrap()
-            {
-                return (ask, PeerLock::decode(&header, &payload).unwrap());
-            }
-        }
+        let asked = self.0.asked();
+        (asked.ask, PeerLock::decode(&asked.header, &asked.payload).unwrap())
     }
 
     fn answer(&self, ask: AskId, reply: &PeerReply) {
-        let (header, payload) = reply.encode();
-        self.nodes.replies().reply(ask, header.to_vec(), payload);
+        self.0.answer_control(ask, reply);
     }
-}
-
-fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
 }
 
 fn code_of(reply: &PeerReply) -> Option<Code> {
@@ -157,25 +93,16 @@ fn garbage_is_refused_and_changes_nothing() {
     let [mut daemon] = nodes::<1>(&secret);
     let mut holder = holder(&daemon);
     let liar = Liar::join(&daemon);
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut dice = Dice::new(1);
     let whole = PeerLock::End { session: id(1) }.encode().0.len();
     for round in 0..3000 {
-        let length = if round % 4 == 0 { (next() % 469) as usize } else { whole };
-        let small = next() % 2 == 0;
-        let mut header: Vec<u8> =
-            (0..length).map(|_| if small { next() % 2 } else { next() } as u8).collect();
+        let length = if round % 4 == 0 { dice.below(469) as usize } else { whole };
+        let mut header = garbage(&mut dice, length);
         if let [first, second, third, fourth, ..] = header.as_mut_slice() {
-            (*first, *second) = ((next() % 5) as u8, 0);
-            (*third, *fourth) = ((next() % 12) as u8, SERVICE as u8);
+            (*first, *second) = (dice.below(5) as u8, 0);
+            (*third, *fourth) = (dice.below(12) as u8, SERVICE as u8);
         }
-        let payload = vec![round as u8; (next() % 5 * 16) as usize];
-        let _ = liar.ask_bytes(header, payload);
+        let _ = liar.0.ask(&header, vec![round as u8; (dice.below(5) * 16) as usize]);
     }
     assert_eq!(holder.say("holds held"), "true");
     holder.does("release held");

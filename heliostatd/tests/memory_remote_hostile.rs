@@ -2,9 +2,6 @@
 
 mod support;
 
-use std::sync::mpsc::{channel, Receiver};
-use std::sync::Arc;
-
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::peer::{
     PeerAction, PeerAnswer, PeerControl, PeerHandle, PeerOperation, PeerRefusal, PeerReply, Range,
@@ -13,90 +10,39 @@ use heliostat_abi::memory::peer::{
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::memory::{Granted, MemoryName, MemoryReply, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::Bound;
-use heliostat_backend_transport::tcp::Tcp;
-use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{
-    Identity, NodeCall, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Outcome, Secret,
-    Transport,
-};
-use rustix::event::{eventfd, EventfdFlags};
-use support::cluster::{list, nodes, SecretFile};
+use heliostat_abi::session::record::{Bound, Reply, Request};
+use support::cluster::{nodes, SecretFile};
+use support::liar::{self, garbage, own_user};
 use support::programs::{play, Program};
-use support::{Daemon, WATCHDOG};
+use support::recorded::Dice;
+use support::Daemon;
 
 const DIGITS: &str = "5a";
-const TARGET: u64 = 1;
 
 #[test]
 fn program_process() {
     play();
 }
 
-/// A node of our own making, number 77, joined to the daemon.
-struct Liar {
-    nodes: Nodes,
-    events: Receiver<NodesEvent>,
-}
+/// Node 77.
+struct Liar(liar::Liar);
 
 impl Liar {
     fn join(daemon: &Daemon) -> Liar {
-        let address = list(daemon).nodes[0].address.to_string().parse().unwrap();
-        let (sender, events) = channel();
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
-        let secret = Secret::from_hex(&DIGITS.repeat(32)).unwrap();
-        let identity = Identity { node: NodeId(77), incarnation: monotonic_ns(), secret };
-        let told = NodesEvents::new(sender, Arc::new(bell));
-        let listen = || {
-            Tcp::listen("127.0.0.1:0".parse().unwrap()).map(|it| Box::new(it) as Box<dyn Transport>)
-        };
-        let Ok(nodes) = Nodes::start(identity, NodeLimits::default(), told, listen) else {
-            panic!("no node")
-        };
-        let liar = Liar { nodes, events };
-        liar.nodes.join(NodeId(TARGET), address, monotonic_ns() + 10_000_000_000);
-        let joined = liar.events.recv_timeout(WATCHDOG).unwrap();
-        assert!(matches!(joined, NodesEvent::Joined { .. }), "{joined:?}");
-        liar
-    }
-
-    fn ask(&self, header: &[u8], payload: Vec<u8>) -> Outcome {
-        let call = NodeCall {
-            node: NodeId(TARGET),
-            link: None,
-            service: SERVICE,
-            header: header.to_vec(),
-            payload,
-            deadline_ns: monotonic_ns() + 20_000_000_000,
-        };
-        self.nodes.call(1, call).unwrap();
-        loop {
-            match self.events.recv_timeout(WATCHDOG).unwrap() {
-                NodesEvent::Answered { outcome, .. } => return outcome,
-                NodesEvent::Lost { why, .. } => panic!("{why}"),
-                _ => {}
-            }
-        }
+        Liar(liar::Liar::join(daemon, 77, DIGITS, SERVICE))
     }
 
     /// What the daemon asks next of this node is answered so; the request.
     fn answer(&self, reply: &PeerReply) -> MemoryRequest {
-        loop {
-            if let NodesEvent::Request { ask, header, .. } =
-                self.events.recv_timeout(WATCHDOG).unwrap()
-            {
-                let (answer, payload) = reply.encode();
-                self.nodes.replies().reply(ask, answer.to_vec(), payload);
-                return PeerControl::decode(&header).unwrap().request;
-            }
-        }
+        let asked = self.0.asked();
+        self.0.answer_control(asked.ask, reply);
+        PeerControl::decode(&asked.header).unwrap().request
     }
 
     fn control(&self, request: MemoryRequest) -> PeerReply {
-        let user = rustix::process::geteuid().as_raw();
-        let asked = PeerControl { user, is_restricted: false, process: 1, request };
-        let reply = self.ask(&asked.encode(), Vec::new()).unwrap();
-        PeerReply::decode(&reply.header, &reply.payload).unwrap()
+        let (user, is_restricted, process) = (own_user(), false, 1);
+        let asked = PeerControl { user, is_restricted, process, request };
+        self.0.control(&asked.encode(), Vec::new())
     }
 
     /// A handle on the region `kv`, as its owner's user.
@@ -114,7 +60,7 @@ impl Liar {
             PeerAction::Write { part, .. } => vec![b'x'; part.bytes as usize],
             _ => Vec::new(),
         };
-        let reply = self.ask(&PeerOperation { handle, action }.encode(), payload).unwrap();
+        let reply = self.0.ask(&PeerOperation { handle, action }.encode(), payload).unwrap();
         let answer = PeerAnswer::decode(&reply.header).unwrap();
         let is_read = matches!(action, PeerAction::Read { .. }) && answer.result.is_ok();
         assert!(is_read || reply.payload.is_empty(), "bytes that nobody was granted");
@@ -161,28 +107,20 @@ fn garbage_is_answered_with_a_refusal_and_touches_nothing() {
     let (mut daemon, mut owner, _secret) = start("garbage");
     let liar = Liar::join(&daemon);
     liar.map(Rights::ALL);
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut dice = Dice::new(1);
     for round in 0..3000 {
         let length = match round % 3 {
             0 => 72,
             1 => 128,
-            _ => (next() % 469) as usize,
+            _ => dice.below(469) as usize,
         };
-        let small = next() % 2 == 0;
-        let mut header: Vec<u8> =
-            (0..length).map(|_| if small { next() % 3 } else { next() } as u8).collect();
+        let mut header = garbage(&mut dice, length);
         if let [first, ..] = header.as_mut_slice() {
-            *first = (next() % 9) as u8;
+            *first = dice.below(9) as u8;
         }
-        let payload = vec![round as u8; (next() % 3 * 8) as usize];
+        let payload = vec![round as u8; (dice.below(3) * 8) as usize];
         // A refusal of the transport, or an answer; the link stays.
-        let _ = liar.ask(&header, payload);
+        let _ = liar.0.ask(&header, payload);
     }
     is_untouched(&mut owner);
     assert_eq!(daemon.ended(), None);
@@ -312,4 +250,21 @@ fn a_node_that_calls_requests_malformed_does_not_end_the_session_that_asked() {
     }
     assert_eq!(owner.say("list kv"), "listed kv:4096:leased:1");
     is_untouched(&mut owner);
+}
+
+#[test]
+fn a_session_that_is_revoked_while_it_waits_for_a_node_is_told_and_what_comes_late_is_given_back() {
+    let (daemon, mut owner, _secret) = start("revoked");
+    let liar = Liar::join(&daemon);
+    let (_, granted) = liar.map(Rights::READ);
+    owner.send("on 77 map there kv r");
+    let asked = liar.0.asked();
+    let revoke = Request::Revoke { pid: owner.pid() };
+    assert_eq!(daemon.visit().ask(&revoke).0, Reply::Done);
+    assert_eq!(owner.hear(), "error refused Revoked 0");
+    let (session, handle) = (ObjectId { index: 5, generation: 5 }, granted.handle);
+    let reply = Box::new(MemoryReply::Granted(granted).encode());
+    liar.0.answer_control(asked.ask, &PeerReply::Own { session, reply });
+    assert_eq!(liar.answer(&PeerReply::Done), MemoryRequest::Unmap { handle });
+    assert_eq!(owner.say("on 77 map there kv r"), "error refused Revoked 0");
 }

@@ -5,14 +5,13 @@ mod support;
 
 use std::time::Duration;
 
-use heliostat_verify_linearizability::model::{WordModel, WordOperation};
-use heliostat_verify_linearizability::{check, History};
 use rustix::process::Signal;
 use support::await_that;
 use support::cluster::{nodes, SecretFile};
+use support::histories::record;
 use support::programs::{play, Program};
 use support::registry::{self, EtcdServer};
-use support::{recorded, Daemon};
+use support::Daemon;
 
 #[test]
 fn program_process() {
@@ -199,39 +198,9 @@ fn another_node_takes_the_place_of_a_backup_while_writes_go_on() {
 fn words_have_one_order_whoever_dies() {
     let mut cluster = Cluster::<3>::start("replicas-6");
     let _maker = cluster.region(4096);
-    let folder = support::place().join(format!("heliostat-replicas-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
     let mut programs: Vec<Program> = [1, 3, 1].map(|it| cluster.user(it)).into();
-    let paths: Vec<_> = (0..programs.len()).map(|it| folder.join(it.to_string())).collect();
-    for (seed, (program, path)) in programs.iter_mut().zip(&paths).enumerate() {
-        program.send(&format!("record kv {} 800 4 {}", path.display(), seed + 1));
-    }
+    let recorded = record(&mut programs, cluster.node(1).folder(), "kv", "800 4");
     std::thread::sleep(Duration::from_millis(60));
     cluster.daemons[1].kill();
-    programs.iter_mut().for_each(|program| assert_eq!(program.hear(), "done"));
-    let all = paths.iter().enumerate().flat_map(|(process, path)| {
-        recorded::read(path, process as u64, word_operation, |words| words[0].parse().unwrap())
-    });
-    let history = History::new(all.collect::<Vec<_>>()).unwrap();
-    for (word, part) in history.by_object(|(word, _): &(u64, WordOperation)| *word) {
-        let calls = part.calls().iter().map(|call| heliostat_verify_linearizability::Call {
-            process: call.process,
-            invoked_ns: call.invoked_ns,
-            responded: call.responded,
-            operation: call.operation.1,
-        });
-        let part = History::new(calls.collect()).unwrap();
-        check(&WordModel(0), &part).unwrap_or_else(|why| panic!("word {word}: {why}"));
-    }
-    let _ = std::fs::remove_dir_all(&folder);
-}
-
-fn word_operation(words: &[&str]) -> (u64, WordOperation) {
-    let number = |at: usize| words[at].parse::<u64>().unwrap();
-    let operation = match words[1] {
-        "add" => WordOperation::FetchAdd(number(2)),
-        "swap" => WordOperation::Swap(number(2)),
-        _ => WordOperation::CompareSwap(number(2), number(3)),
-    };
-    (number(0), operation)
+    recorded.judge_words(&mut programs);
 }

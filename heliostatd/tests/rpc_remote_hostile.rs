@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::sync::mpsc::{channel, Receiver};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::Code;
@@ -14,100 +12,46 @@ use heliostat_abi::rpc::peer::{
 };
 use heliostat_abi::rpc::request::SERVICE;
 use heliostat_abi::rpc::{FunctionInfo, FunctionName, RpcReply, RpcRequest};
-use heliostat_backend_transport::tcp::Tcp;
-use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{
-    Identity, NodeCall, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Outcome, Secret,
-    Transport,
-};
-use rustix::event::{eventfd, EventfdFlags};
+use heliostat_abi::session::record::Bound;
 use support::await_that;
 use support::callers::play;
-use support::cluster::{config, free_ports, list, nodes, SecretFile};
+use support::cluster::{config, free_ports, nodes, SecretFile};
+use support::liar::{self, garbage, own_user};
 use support::programs::Program;
-use support::{Daemon, WATCHDOG};
+use support::recorded::Dice;
+use support::Daemon;
 
 const DIGITS: &str = "7f";
-const TARGET: u64 = 1;
 
 #[test]
 fn program_process() {
     play();
 }
 
-/// A node of our own making, number 2, joined to the daemon.
-struct Liar {
-    nodes: Nodes,
-    events: Receiver<NodesEvent>,
-}
+/// Node 2.
+struct Liar(liar::Liar);
 
 impl Liar {
     fn join(daemon: &Daemon) -> Liar {
-        let address = list(daemon).nodes[0].address.to_string().parse().unwrap();
-        let (sender, events) = channel();
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
-        let secret = Secret::from_hex(&DIGITS.repeat(32)).unwrap();
-        let identity = Identity { node: NodeId(2), incarnation: monotonic_ns(), secret };
-        let told = NodesEvents::new(sender, Arc::new(bell));
-        let listen = || {
-            Tcp::listen("127.0.0.1:0".parse().unwrap()).map(|it| Box::new(it) as Box<dyn Transport>)
-        };
-        let Ok(nodes) = Nodes::start(identity, NodeLimits::default(), told, listen) else {
-            panic!("no node")
-        };
-        let liar = Liar { nodes, events };
-        liar.nodes.join(NodeId(TARGET), address, monotonic_ns() + 10_000_000_000);
-        let joined = liar.events.recv_timeout(WATCHDOG).unwrap();
-        assert!(matches!(joined, NodesEvent::Joined { .. }), "{joined:?}");
-        liar
-    }
-
-    fn send(&self, token: u64, header: &[u8], payload: Vec<u8>) {
-        let call = NodeCall {
-            node: NodeId(TARGET),
-            link: None,
-            service: SERVICE,
-            header: header.to_vec(),
-            payload,
-            deadline_ns: monotonic_ns() + 20_000_000_000,
-        };
-        self.nodes.call(token, call).unwrap();
-    }
-
-    /// The outcome of the next of its calls that ends; what it is asked meanwhile it does not answer.
-    fn outcome(&self) -> (u64, Outcome) {
-        loop {
-            match self.events.recv_timeout(WATCHDOG).unwrap() {
-                NodesEvent::Answered { token, outcome } => return (token, outcome),
-                NodesEvent::Lost { why, .. } => panic!("{why}"),
-                _ => {}
-            }
-        }
-    }
-
-    fn ask(&self, header: &[u8], payload: Vec<u8>) -> Outcome {
-        self.send(1, header, payload);
-        self.outcome().1
+        Liar(liar::Liar::join(daemon, 2, DIGITS, SERVICE))
     }
 
     fn tell(&self, message: PeerMessage, payload: Vec<u8>) -> PeerAnswer {
-        let reply = self.ask(&message.encode(), payload).unwrap();
+        let reply = self.0.ask(&message.encode(), payload).unwrap();
         assert!(reply.payload.is_empty());
         PeerAnswer::decode(&reply.header).unwrap()
     }
 
     fn control(&self, user: u32, session: ObjectId, request: RpcRequest) -> PeerReply {
         let asked = PeerControl { user, process: 1, session, request };
-        let reply = self.ask(&asked.encode(), Vec::new()).unwrap();
-        PeerReply::decode(&reply.header, &reply.payload).unwrap()
+        self.0.control(&asked.encode(), Vec::new())
     }
 
     /// The function `kv` of this user, granted to the user.
     fn find(&self) -> (ObjectId, FunctionInfo) {
-        let user = rustix::process::geteuid().as_raw();
         let name = FunctionName::parse("kv").unwrap();
         let find = RpcRequest::Find { user: OWN_USER, node: 0, name };
-        let reply = self.control(user, ObjectId::default(), find);
+        let reply = self.control(own_user(), ObjectId::default(), find);
         let PeerReply::Own { session, reply } = reply else { panic!("{reply:?}") };
         let Ok(RpcReply::Granted(info)) = RpcReply::decode(&reply) else { panic!("none") };
         (session, info)
@@ -115,24 +59,31 @@ impl Liar {
 
     /// The next call that the daemon makes to this node's functions, which is answered so.
     fn receive(&self, answer: PeerAnswer) -> FarCall {
-        self.serve(&answer.encode(), &[], |header| match PeerMessage::decode(header) {
-            Ok(PeerMessage::Call(call)) => Some(call),
-            _ => None,
-        })
-    }
-
-    /// The next request of this kind is answered so.
-    fn serve<T>(&self, reply: &[u8], payload: &[u8], is: impl Fn(&[u8]) -> Option<T>) -> T {
         loop {
-            if let NodesEvent::Request { ask, header, .. } =
-                self.events.recv_timeout(WATCHDOG).unwrap()
-            {
-                if let Some(found) = is(&header) {
-                    self.nodes.replies().reply(ask, reply.to_vec(), payload.to_vec());
-                    return found;
-                }
+            let asked = self.0.asked();
+            if let Ok(PeerMessage::Call(call)) = PeerMessage::decode(&asked.header) {
+                self.0.answer(asked.ask, &answer.encode(), &[]);
+                return call;
             }
         }
+    }
+
+    /// The next request to this node's control plane is answered so.
+    fn answer(&self, reply: &PeerReply) -> RpcRequest {
+        loop {
+            let asked = self.0.asked();
+            if let Ok(control) = PeerControl::decode(&asked.header) {
+                self.0.answer_control(asked.ask, reply);
+                return control.request;
+            }
+        }
+    }
+
+    /// Grants the function that is sought next.
+    fn grant(&self, info: FunctionInfo) {
+        let reply = Box::new(RpcReply::Granted(FunctionInfo { node: 0, ..info }).encode());
+        let session = ObjectId { index: 5, generation: 5 };
+        self.answer(&PeerReply::Own { session, reply });
     }
 }
 
@@ -164,27 +115,19 @@ fn garbage_is_refused_and_everybody_else_goes_on() {
     let (mut daemon, _server, mut client, _secret) = start("rpc-garbage", "mix");
     let liar = Liar::join(&daemon);
     liar.find();
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut dice = Dice::new(1);
     for round in 0..2000 {
         let length = match round % 3 {
             0 => 48,
             1 => 132,
-            _ => (next() % 469) as usize,
+            _ => dice.below(469) as usize,
         };
-        let small = next() % 2 == 0;
-        let mut header: Vec<u8> =
-            (0..length).map(|_| if small { next() % 3 } else { next() } as u8).collect();
+        let mut header = garbage(&mut dice, length);
         if let [first, second, ..] = header.as_mut_slice() {
-            (*first, *second) = ((next() % 5) as u8, 0);
+            (*first, *second) = (dice.below(5) as u8, 0);
         }
         // A refusal of the transport, or an answer; the link stays.
-        let _ = liar.ask(&header, vec![round as u8; (next() % 3 * 8) as usize]);
+        let _ = liar.0.ask(&header, vec![round as u8; (dice.below(3) * 8) as usize]);
     }
     client.does("call kv 100000 20000");
     assert_eq!(daemon.ended(), None);
@@ -261,9 +204,9 @@ fn a_call_that_is_sent_twice_is_received_once_and_a_reply_counts_once() {
     client.send("call kv 1 20000");
     await_that("it is busy", || server.say("seen") == "1 0 0");
     let call = PeerMessage::Call(call_of(user, &info, 1));
-    liar.send(7, &call.encode(), vec![1; 10]);
+    liar.0.send(7, &call.encode(), vec![1; 10]);
     assert_eq!(liar.tell(call, vec![1; 10]), PeerAnswer::Malformed, "in line already");
-    let (token, outcome) = liar.outcome();
+    let (token, outcome) = liar.0.outcome();
     assert_eq!(token, 7);
     assert_eq!(PeerAnswer::decode(&outcome.unwrap().header), Ok(PeerAnswer::Done), "received");
     assert_eq!(liar.tell(call, vec![1; 10]), PeerAnswer::Malformed, "received already");
@@ -273,13 +216,7 @@ fn a_call_that_is_sent_twice_is_received_once_and_a_reply_counts_once() {
     // The other way: this node serves, and replies as often as it likes.
     let mut caller = Program::start(&daemon);
     caller.send("find_on 2 kv");
-    let info = FunctionInfo { node: 0, ..info };
-    let granted = PeerReply::Own {
-        session: ObjectId { index: 5, generation: 5 },
-        reply: Box::new(RpcReply::Granted(info).encode()),
-    };
-    let (header, payload) = granted.encode();
-    liar.serve(&header, &payload, |header| PeerControl::decode(header).ok());
+    liar.grant(info);
     assert_eq!(caller.hear(), "found 1048576 1048576");
     caller.send("ask kv x");
     let call = liar.receive(PeerAnswer::Done).call;
@@ -307,12 +244,7 @@ fn a_node_that_answers_nothing_ends_its_callers_by_their_time_and_no_others() {
     let (_, info) = liar.find();
     let mut caller = Program::start(&daemon);
     caller.send("find_on 2 kv");
-    let granted = PeerReply::Own {
-        session: ObjectId { index: 5, generation: 5 },
-        reply: Box::new(RpcReply::Granted(FunctionInfo { node: 0, ..info }).encode()),
-    };
-    let (header, payload) = granted.encode();
-    liar.serve(&header, &payload, |header| PeerControl::decode(header).ok());
+    liar.grant(info);
     assert_eq!(caller.hear(), "found 1048576 1048576");
     let begun = Instant::now();
     let told = caller.say("call kv 1000000 300");
@@ -338,7 +270,7 @@ fn floods_fill_their_own_line_and_others_are_served() {
             ..call_of(user, &info, round + 1)
         };
         let bytes = if round % 50 == 0 { 200_000 } else { 10 };
-        liar.send(u64::from(round), &PeerMessage::Call(call).encode(), vec![1; bytes]);
+        liar.0.send(u64::from(round), &PeerMessage::Call(call).encode(), vec![1; bytes]);
         sent += 1;
         if round % 1000 == 0 {
             client.does("call kv 100000 20000");
@@ -347,7 +279,7 @@ fn floods_fill_their_own_line_and_others_are_served() {
     client.does("many kv 100 1 50000");
     let mut answers = std::collections::BTreeMap::<String, u32>::new();
     while sent > 0 {
-        let outcome = liar.outcome().1;
+        let outcome = liar.0.outcome().1;
         let told = match outcome {
             Ok(reply) => format!("{:?}", PeerAnswer::decode(&reply.header).unwrap()),
             Err(_) => "not sent".into(),
@@ -359,4 +291,23 @@ fn floods_fill_their_own_line_and_others_are_served() {
     assert!(answers.contains_key("Done"));
     client.does("many kv 100 1 50000");
     assert_eq!(daemon.ended(), None);
+}
+
+/// A function that comes when nobody waits for it any more is given back, and again where the node says
+/// that it has not taken it.
+#[test]
+fn a_function_that_is_granted_late_is_given_back_until_the_node_takes_it() {
+    let (daemon, _server, _client, _secret) = start("rpc-late", "mix");
+    let liar = Liar::join(&daemon);
+    let (_, info) = liar.find();
+    let mut caller = Program::start(&daemon);
+    assert_eq!(caller.say("find_on 2 kv"), "error node 2 refused Unreachable 0, not run");
+    liar.grant(info);
+    let full = PeerReply::Refused { code: Code::Full, limit: 1, bound: Bound::NONE };
+    let leave = RpcRequest::Leave { function: info.function, serves: false, calls: true };
+    assert_eq!(liar.answer(&full), leave);
+    assert_eq!(liar.answer(&full), leave, "told again");
+    assert_eq!(liar.answer(&PeerReply::Done), leave);
+    let rests = || daemon.status()["rpc"]["functions_to_give_back"] == 0;
+    await_that("nothing is left of it", rests);
 }

@@ -1,8 +1,8 @@
 //! One direction of a byte stream in shared memory: a lane.
 //!
 //! Holds bytes and order, not meaning: positions and room here, flags and sleep words in
-//! `words`, bytes that went before the ring in `prefix`, bytes that are held back in `held`, the
-//! memory itself in `place`. Waiting, bells and the shadow connection belong to the stub. A lane is used under its side's lock; the other side is foreign, and so is every word
+//! `words`, bytes that went before the ring in `prefix`, bytes that are held back in `held` or not
+//! published at all in `unpublished`, the memory itself in `place`. Waiting, bells and the shadow connection belong to the stub. A lane is used under its side's lock; the other side is foreign, and so is every word
 //! read from it.
 //!
 //! Orders (labels stand beside each release and its acquire; `models` shows them under loom):
@@ -21,6 +21,7 @@ mod held;
 mod place;
 mod prefix;
 mod stamps;
+mod unpublished;
 mod words;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -84,12 +85,13 @@ impl From<Fault> for MoveError {
 pub struct WriteCache {
     head: u64,
     rewind_at: u64,
+    unpublished: u64,
 }
 
 impl WriteCache {
     /// Nothing remembered yet.
     pub const fn new() -> Self {
-        Self { head: 0, rewind_at: 0 }
+        Self { head: 0, rewind_at: 0, unpublished: 0 }
     }
 
     /// The reader's head as last seen.

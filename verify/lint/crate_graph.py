@@ -20,6 +20,8 @@ RULES: dict[str, set[str]] = {
     "backend/*": LOWER,  # one mechanism of the kernel each
     "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
     "backend/block": LOWER | {"backend/uring"},  # devices, of which one is driven by that ring
+    "backend/store": LOWER | {"backend/block", "storefile"},  # the format's steps, done on a device
+    "backend/log": LOWER | {"backend/block"},  # a format and its order of writes, on any of those devices
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
@@ -36,6 +38,7 @@ RULES: dict[str, set[str]] = {
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out
+    "storefile": set(),  # another one
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
     "applications/*": {"heliostat"},  # what anybody could have written
     "command": LOWER

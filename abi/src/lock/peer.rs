@@ -18,26 +18,11 @@ use crate::name::ObjectId;
 use crate::session::record::{OwnRequest, REQUEST_BODY_BYTES};
 use crate::wire::{Reader, WireError, Writer};
 
-pub use crate::memory::peer::PeerReply;
+pub use crate::peer::{elsewhere, place_elsewhere, PeerReply};
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 24 + REQUEST_BODY_BYTES;
 const NEWS_BYTES: usize = 8 + EVENT_BYTES;
-/// Which handles and tickets of a session are of other nodes: those whose index has this bit.
-const ELSEWHERE: u32 = 1 << 31;
-
-/// The name that a session has for what has this place among its things of other nodes.
-pub const fn elsewhere(place: ObjectId) -> ObjectId {
-    ObjectId { index: place.index | ELSEWHERE, generation: place.generation }
-}
-
-/// The place of a handle or ticket among those of other nodes; `None` for one of this node.
-pub const fn place_elsewhere(id: ObjectId) -> Option<ObjectId> {
-    if id.index & ELSEWHERE == 0 {
-        return None;
-    }
-    Some(ObjectId { index: id.index & !ELSEWHERE, generation: id.generation })
-}
 
 /// What became of a ticket that another node's session has here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

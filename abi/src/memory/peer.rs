@@ -15,10 +15,12 @@ mod operation;
 
 use super::limits::HANDLES_MAX;
 use crate::name::ObjectId;
+use crate::peer::PLACES_MAX;
 use crate::wire::{Reader, Writer};
 
+pub use crate::peer::{elsewhere, place_elsewhere, PeerReply, CONTROL_REPLY_BYTES};
 pub use answer::{PeerAnswer, PeerRefusal, ANSWER_BYTES};
-pub use control::{PeerControl, PeerReply, CONTROL_BYTES, CONTROL_REPLY_BYTES};
+pub use control::{PeerControl, CONTROL_BYTES};
 pub use operation::{PeerAction, PeerOperation, Range, OPERATION_BYTES};
 
 /// Bytes that one message moves at most. A large transfer is many messages, so that several are on the
@@ -29,22 +31,7 @@ pub const CHUNK_BYTES_MAX: u64 = 256 << 10;
 pub const CHANGE_BYTES_MAX: u64 = 1 << 20;
 /// Handles of one session on regions of other nodes.
 pub const REMOTE_HANDLES_MAX: usize = 16_384;
-/// Which of a session's handles are on other nodes: those whose index has this bit.
-const ELSEWHERE: u32 = 1 << 31;
-const _: () = assert!(HANDLES_MAX + REMOTE_HANDLES_MAX < ELSEWHERE as usize);
-
-/// The handle with this place among a session's handles on regions of other nodes.
-pub const fn elsewhere(place: ObjectId) -> ObjectId {
-    ObjectId { index: place.index | ELSEWHERE, generation: place.generation }
-}
-
-/// The place of a handle among those on regions of other nodes; `None` for one on a region of this.
-pub const fn place_elsewhere(handle: ObjectId) -> Option<ObjectId> {
-    if handle.index & ELSEWHERE == 0 {
-        return None;
-    }
-    Some(ObjectId { index: handle.index & !ELSEWHERE, generation: handle.generation })
-}
+const _: () = assert!(HANDLES_MAX + REMOTE_HANDLES_MAX < PLACES_MAX);
 
 /// A handle at the node that holds the region, as another node names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]

@@ -1,7 +1,5 @@
 use super::*;
-use crate::code::{Code, Side, Thing};
-use crate::memory::{Allocation, MemoryName, MemoryReply, MemoryRequest, Rights};
-use crate::session::record::Bound;
+use crate::memory::{Allocation, MemoryName, MemoryRequest, Rights};
 use crate::wire::WireError;
 
 const ID: ObjectId = ObjectId { index: 7, generation: 3 };
@@ -102,23 +100,6 @@ fn requests_of_a_control_plane_come_back_and_those_with_descriptors_are_none() {
     }
 }
 
-#[test]
-fn replies_of_a_control_plane_come_back_as_they_were() {
-    let reply = Box::new(MemoryReply::Arena { bytes: 5 }.encode());
-    let bound = Bound::new(Thing::MemoryBytes, Side::User);
-    let all = [
-        PeerReply::Own { session: ID, reply },
-        PeerReply::Done,
-        PeerReply::Refused { code: Code::Full, limit: 9, bound },
-        PeerReply::Refused { code: Code::Denied, limit: 0, bound: Bound::NONE },
-    ];
-    for reply in all {
-        let (header, payload) = reply.encode();
-        assert_eq!(PeerReply::decode(&header, &payload), Ok(reply));
-        assert!(PeerReply::decode(&header, &[1]).is_err());
-    }
-}
-
 /// Bits flipped in every place: what is taken is what would be sent.
 #[test]
 fn a_changed_header_is_refused_or_is_another_message_in_its_one_form() {
@@ -181,11 +162,4 @@ fn any_bytes_are_refused_or_are_a_message_in_its_one_form() {
             assert_eq!(reply.encode().0, header);
         }
     }
-}
-
-#[test]
-fn a_handle_elsewhere_is_none_here() {
-    let place = ObjectId { index: REMOTE_HANDLES_MAX as u32, generation: 9 };
-    assert_eq!(place_elsewhere(elsewhere(place)), Some(place));
-    assert_eq!(place_elsewhere(place), None);
 }

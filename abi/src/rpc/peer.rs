@@ -14,28 +14,14 @@ mod control;
 mod message;
 
 use super::limits::FUNCTIONS_MAX;
-use crate::name::ObjectId;
+use crate::peer::PLACES_MAX;
 
+pub use crate::peer::{elsewhere, place_elsewhere, PeerReply, CONTROL_REPLY_BYTES};
 pub use answer::{PeerAnswer, ANSWER_BYTES};
-pub use control::{PeerControl, PeerReply, CONTROL_BYTES, CONTROL_REPLY_BYTES};
+pub use control::{PeerControl, CONTROL_BYTES};
 pub use message::{FarCall, FarReply, PeerMessage, MESSAGE_BYTES};
 
-/// Which of a session's functions are on other nodes: those whose index has this bit.
-const ELSEWHERE: u32 = 1 << 31;
-const _: () = assert!(FUNCTIONS_MAX < ELSEWHERE as usize);
-
-/// The function with this place among a session's functions on other nodes.
-pub const fn elsewhere(place: ObjectId) -> ObjectId {
-    ObjectId { index: place.index | ELSEWHERE, generation: place.generation }
-}
-
-/// The place of a function among those on other nodes; `None` for one of this node.
-pub const fn place_elsewhere(function: ObjectId) -> Option<ObjectId> {
-    if function.index & ELSEWHERE == 0 {
-        return None;
-    }
-    Some(ObjectId { index: function.index & !ELSEWHERE, generation: function.generation })
-}
+const _: () = assert!(FUNCTIONS_MAX < PLACES_MAX);
 
 #[cfg(test)]
 #[path = "peer_tests.rs"]

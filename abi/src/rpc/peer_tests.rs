@@ -1,7 +1,6 @@
 use super::*;
-use crate::code::{Code, Side, Thing};
-use crate::rpc::{FunctionName, Publication, RpcReply, RpcRequest};
-use crate::session::record::Bound;
+use crate::name::ObjectId;
+use crate::rpc::{FunctionName, Publication, RpcRequest};
 
 const ID: ObjectId = ObjectId { index: 7, generation: 3 };
 
@@ -83,23 +82,6 @@ fn requests_that_only_a_program_may_make_are_none_of_a_node() {
     }
 }
 
-#[test]
-fn replies_of_a_control_plane_come_back_as_they_were() {
-    let reply = Box::new(RpcReply::Session { depth: 5, functions: 6 }.encode());
-    let bound = Bound::new(Thing::Functions, Side::Session);
-    let all = [
-        PeerReply::Own { session: ID, reply },
-        PeerReply::Done,
-        PeerReply::Refused { code: Code::Full, limit: 9, bound },
-        PeerReply::Refused { code: Code::Denied, limit: 0, bound: Bound::NONE },
-    ];
-    for reply in all {
-        let (header, payload) = reply.encode();
-        assert_eq!(PeerReply::decode(&header, &payload), Ok(reply));
-        assert!(PeerReply::decode(&header, &[1]).is_err());
-    }
-}
-
 /// Bits flipped in every place: what is taken is what would be sent.
 #[test]
 fn a_changed_header_is_refused_or_is_another_message_in_its_one_form() {
@@ -155,11 +137,4 @@ fn any_bytes_are_refused_or_are_a_message_in_its_one_form() {
             assert_eq!(reply.encode().0, header);
         }
     }
-}
-
-#[test]
-fn a_function_elsewhere_is_none_here() {
-    let place = ObjectId { index: FUNCTIONS_MAX as u32, generation: 9 };
-    assert_eq!(place_elsewhere(elsewhere(place)), Some(place));
-    assert_eq!(place_elsewhere(place), None);
 }

@@ -10,10 +10,11 @@
 //! 64    counters u64 x COUNTERS
 //! 1024  connections that were or became native u64 x REASONS_MAX, by number of the reason
 //! 1536  open files whose reads are or went native u64 x REASONS_MAX, by number of the reason
+//! 2048  fdatasync(2) of durable files that waited u64 x REASONS_MAX, by number of the reason
 //! 4096  entries, ENTRY_BYTES each
 //! ```
 
-use crate::code::{Native, Unmapped};
+use crate::code::{Native, Unheld, Unmapped};
 use crate::limits::REPORT_ENTRIES_MAX;
 use crate::name::NetAddress;
 use crate::wire::{Reader, Writer};
@@ -31,6 +32,8 @@ pub const COUNTER_BASE: usize = 64;
 pub const REASON_BASE: usize = 1024;
 /// Offset of the counts of unmapped files by reason, in order of `Unmapped`'s numbers.
 pub const FILE_REASON_BASE: usize = 1536;
+/// Offset of the counts of flushes that were waited for, in order of `Unheld`'s numbers.
+pub const UNHELD_REASON_BASE: usize = 2048;
 /// Places for reasons; more than are numbered, so that the layout outlives new ones.
 pub const REASONS_MAX: usize = 64;
 /// Offset of the first entry.
@@ -70,10 +73,14 @@ pub enum Counter {
     FilesMapped = 9,
     /// Files whose mapping was left, mostly because somebody wrote.
     FilesLeft = 10,
+    /// Calls of fdatasync(2) and fsync(2) on durable files that returned at once.
+    Flushes = 11,
+    /// Sends that were held back for one.
+    HeldSends = 12,
 }
 
 /// Names of the counters, in order, as they appear in metrics.
-pub const COUNTER_NAMES: [&str; 11] = [
+pub const COUNTER_NAMES: [&str; 13] = [
     "direct_streams",
     "native_connections",
     "demoted_streams",
@@ -85,6 +92,8 @@ pub const COUNTER_NAMES: [&str; 11] = [
     "corrupt_streams",
     "files_mapped",
     "files_left",
+    "durable_flushes",
+    "held_sends",
 ];
 
 /// Offset of a counter.
@@ -100,6 +109,11 @@ pub const fn reason(reason: Native) -> usize {
 /// Offset of the count of open files that are or went native for `reason`.
 pub const fn file_reason(reason: Unmapped) -> usize {
     FILE_REASON_BASE + reason as usize * 8
+}
+
+/// Offset of the count of flushes that were waited for, for `reason`.
+pub const fn unheld_reason(reason: Unheld) -> usize {
+    UNHELD_REASON_BASE + reason as usize * 8
 }
 
 /// Offset of entry `index`.
@@ -210,6 +224,9 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_place_before_the_entries() {
+        for known in Unheld::ALL {
+            assert!((*known as usize) < REASONS_MAX && unheld_reason(*known) + 8 <= ENTRIES);
+        }
         for known in Native::ALL {
             assert!((*known as usize) < REASONS_MAX);
             assert!(reason(*known) >= counter(Counter::Corrupt) + 8);

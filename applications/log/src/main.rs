@@ -30,7 +30,7 @@ fn main() {
 
 fn act(words: &[String]) -> Result<(), Failure> {
     let [verb, name, options @ ..] = words else { return Err(USAGE.into()) };
-    let options = Options(options);
+    let options = Options::of(options)?;
     let nodes = options.text("--nodes", "").split(',').map(str::parse).collect::<Result<_, _>>();
     let settings = Settings {
         name: name.clone(),
@@ -93,7 +93,31 @@ fn read(memory: &Memory, settings: Settings, options: &Options) -> Result<(), Fa
 /// Pairs of a name and a value.
 struct Options<'a>(&'a [String]);
 
-impl Options<'_> {
+impl<'a> Options<'a> {
+    const KNOWN: [&'static str; 10] = [
+        "--nodes",
+        "--copies",
+        "--segment",
+        "--count",
+        "--entries",
+        "--bytes",
+        "--writer",
+        "--for",
+        "--patience",
+        "--before",
+    ];
+
+    fn of(words: &'a [String]) -> Result<Options<'a>, Failure> {
+        for pair in words.chunks(2) {
+            match pair {
+                [name, _] if Self::KNOWN.contains(&name.as_str()) => {}
+                [name, ..] => return Err(format!("{name}: no option with a value\n{USAGE}").into()),
+                [] => {}
+            }
+        }
+        Ok(Options(words))
+    }
+
     fn text(&self, name: &str, usual: &str) -> String {
         let mut pairs = self.0.chunks_exact(2);
         pairs.find(|pair| pair[0] == name).map_or(usual, |pair| &pair[1]).to_owned()

@@ -10,7 +10,16 @@
 //! completed covers is exactly what had *completed* when the flush was begun; of a durable write,
 //! itself. Who needs an order waits.
 //!
+//! | device | what for |
+//! |---|---|
+//! | [`FileDevice`] | a file or a disk |
+//! | [`MemoryDevice`] | tests, and what need not last |
+//! | [`FaultDevice`] | another device, with faults by script or by seed |
+//! | [`LatencyDevice`] | another device, slower |
+//! | [`RecordingDevice`] | another device, and every crash of it |
+//!
 //! Rights, areas and formats are left to others.
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 use std::sync::Arc;
@@ -18,9 +27,24 @@ use std::time::Duration;
 
 use heliostat_base::mapping::SharedMapping;
 
+mod check;
 mod error;
+mod fault;
+mod file;
+mod image;
+mod latency;
+mod memory;
+mod random;
+mod record;
 
 pub use error::{BeginError, BlockError};
+pub use fault::{Fault, FaultDevice, Faults, Odds};
+pub use file::{Costs, Durability, FileDevice, OpenError, Options};
+pub use image::Image;
+pub use latency::{Extra, LatencyDevice};
+pub use memory::{MemoryDevice, Order};
+pub use random::Random;
+pub use record::{CrashState, CrashStates, Recorder, Recording, RecordingDevice};
 
 /// What a device is like. It does not change while it is open, except that a file may be made longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,5 +136,13 @@ pub trait Device: Send {
     ///
     /// # Errors
     /// The device as a whole has failed; nothing that is under way will complete.
-    fn reap(&mut self, wait: Option<Duration>, completions: &mut Vec<Completion>) -> Result<(), BlockError>;
+    fn reap(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError>;
+
+    /// Lets go of a mapping that no operation will name any more. A device may have the kernel keep
+    /// pages of what is transferred often, and keeps the mapping until it hears this.
+    fn forget(&mut self, _memory: &Arc<SharedMapping>) {}
 }

@@ -27,11 +27,13 @@ use io_uring::{cqueue, opcode, squeue, types, IoUring, Probe};
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
 mod beside;
+mod device;
 mod pinned;
 mod request;
 mod requests;
 mod threads;
 
+pub use device::{transfer, Allocation, Direction};
 pub use request::{Flight, Manner, NotPrepared, Range};
 pub use requests::{By, Requests};
 pub use threads::{ThreadRing, WATCHED_MAX};
@@ -167,25 +169,6 @@ impl<T> Uring<T> {
     /// keep some of its pages, and this ring the mapping, until then.
     pub fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.pinned.forget(&self.ring.submitter(), memory);
-    }
-
-    /// Writes ranges of a mapping to `offset` of a file, in order.
-    pub fn write(
-        &mut self,
-        token: T,
-        file: &Arc<OwnedFd>,
-        offset: u64,
-        from: (&Arc<SharedMapping>, &[Range]),
-        manner: Manner,
-    ) -> Result<Flight, NotPrepared> {
-        let pieces = pieces_of(from.0, from.1, SharedMapping::bytes_at)?;
-        let fd = types::Fd(file.as_raw_fd());
-        let entry = opcode::Writev::new(fd, pieces.as_ptr(), pieces.len() as u32)
-            .offset(offset)
-            .rw_flags(flags_of(manner))
-            .build();
-        let (_file, _memory) = (Some(file.clone()), Some(from.0.clone()));
-        self.prepare(entry, InFlight { token, _file, _memory, _pieces: pieces, outcome: None })
     }
 
     /// Brings a file's bytes and what describes it to the disk.
@@ -381,6 +364,7 @@ fn flags_of(manner: Manner) -> i32 {
     match manner {
         Manner::Plain | Manner::Direct => 0,
         Manner::Append => libc::RWF_APPEND,
+        Manner::Durable => libc::RWF_DSYNC,
         // Linux 6.14; older kernels answer EOPNOTSUPP.
         Manner::Uncached => 0x80,
     }

@@ -23,6 +23,8 @@ pub enum Manner {
     Uncached,
     /// Past the caches, into memory that may be worth pinning: see [`Uring::forget`](crate::Uring::forget).
     Direct,
+    /// The same, and durable when it completes (RWF_DSYNC).
+    Durable,
 }
 
 /// Names an operation under way, to cancel it.

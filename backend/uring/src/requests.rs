@@ -8,7 +8,7 @@ use std::time::Duration;
 use heliostat_base::mapping::SharedMapping;
 
 use crate::threads::{ThreadRing, WATCHED_MAX};
-use crate::{Flight, Manner, NotPrepared, Range, Uring};
+use crate::{Allocation, Flight, Manner, NotPrepared, Range, Uring};
 
 /// How requests are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,17 @@ impl<T> Requests<T> {
         }
     }
 
+    /// The same for transfers only, and for any thread, one at a time.
+    ///
+    /// # Errors
+    /// As [`Uring::create_for_transfers`] and [`ThreadRing::create`].
+    pub fn create_for_transfers(by: By, entries: u32, most: u32) -> io::Result<Requests<T>> {
+        match by {
+            By::Uring => Uring::create_for_transfers(entries, most).map(Requests::Uring),
+            By::Threads => ThreadRing::create(most).map(Requests::Threads),
+        }
+    }
+
     /// How they are made.
     pub fn by(&self) -> By {
         match self {
@@ -81,6 +92,15 @@ impl<T> Requests<T> {
     pub fn act_for(&mut self, owner: u32) {
         if let Requests::Threads(ring) = self {
             ring.act_for(owner);
+        }
+    }
+
+    /// Requests under way or prepared.
+    #[inline]
+    pub fn under_way(&self) -> usize {
+        match self {
+            Requests::Uring(ring) => ring.under_way(),
+            Requests::Threads(ring) => ring.under_way(),
         }
     }
 
@@ -120,6 +140,36 @@ impl<T> Requests<T> {
         match self {
             Requests::Uring(ring) => ring.fsync(aim, file),
             Requests::Threads(ring) => ring.fsync(aim, file),
+        }
+    }
+
+    /// Brings a file's bytes to the disk, and of what describes it what it takes to read them.
+    ///
+    /// # Errors
+    /// Full.
+    #[inline]
+    pub fn fdatasync(&mut self, aim: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
+        match self {
+            Requests::Uring(ring) => ring.fdatasync(aim, file),
+            Requests::Threads(ring) => ring.fdatasync(aim, file),
+        }
+    }
+
+    /// Gives a range of a file back, or makes it read as zero.
+    ///
+    /// # Errors
+    /// Full.
+    #[inline]
+    pub fn allocate(
+        &mut self,
+        aim: T,
+        file: &Arc<OwnedFd>,
+        range: (u64, u64),
+        what: Allocation,
+    ) -> Result<Flight, NotPrepared> {
+        match self {
+            Requests::Uring(ring) => ring.allocate(aim, file, range, what),
+            Requests::Threads(ring) => ring.allocate(aim, file, range, what),
         }
     }
 

@@ -23,13 +23,14 @@ use std::time::Duration;
 use heliostat_base::futex::{self, WORDS_MAX};
 use heliostat_base::mapping::SharedMapping;
 
-use crate::{pieces_of, Flight, Manner, NotPrepared, Range};
+use crate::{pieces_of, Allocation, Flight, Manner, NotPrepared, Range};
 
 mod lines;
 mod watcher;
 mod workers;
 
 use watcher::Watcher;
+pub(crate) use workers::make_transfer;
 use workers::{Done, Job, Transfer, Work, Workers};
 
 /// Words that may be watched at once: as many as one sleep can be on, without the bell of the
@@ -145,6 +146,28 @@ impl<T> ThreadRing<T> {
     /// Full.
     pub fn fsync(&mut self, aim: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
         self.prepare(aim, file, Work::Fsync)
+    }
+
+    /// Brings a file's bytes to the disk, and of what describes it what it takes to read them.
+    ///
+    /// # Errors
+    /// Full.
+    pub fn fdatasync(&mut self, aim: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
+        self.prepare(aim, file, Work::Fdatasync)
+    }
+
+    /// Gives a range of a file back, or makes it read as zero.
+    ///
+    /// # Errors
+    /// Full.
+    pub fn allocate(
+        &mut self,
+        aim: T,
+        file: &Arc<OwnedFd>,
+        (offset, bytes): (u64, u64),
+        what: Allocation,
+    ) -> Result<Flight, NotPrepared> {
+        self.prepare(aim, file, Work::Allocate { offset, bytes, what })
     }
 
     /// Makes a file so many bytes long.

@@ -1,15 +1,12 @@
 //! What regions are compared with: memory of the process itself, and a socket to another thread.
 
-use std::error::Error;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::{sampled, Dice, Kind};
-
-type Outcome = Result<String, Box<dyn Error>>;
+use crate::{sampled, Dice, Kind, Outcome};
 
 /// Copies between a buffer and so many bytes of this process, or adds to one of its words.
 pub fn copy((kind, bytes): (Kind, usize), length: usize, limit: Duration) -> Outcome {

@@ -1,7 +1,7 @@
 //! What every function does at the border: pointers, strings, panics, handles after a fork.
 
 use std::cell::RefCell;
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{c_char, c_void, CStr, CString};
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
@@ -18,6 +18,48 @@ pub(crate) unsafe fn give<T>(at: *mut T, value: T) -> Result<(), heliostat_code>
     // SAFETY: not null, so valid by the caller's promise.
     unsafe { at.write(value) };
     Ok(())
+}
+
+/// The same, for what a caller may not want: null is ignored.
+///
+/// # Safety
+/// `at` is null or valid for writing one `T`.
+pub(crate) unsafe fn give_if_wanted<T>(at: *mut T, value: T) -> Result<(), heliostat_code> {
+    if at.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { give(at, value) }
+}
+
+/// Bytes that are to be filled.
+///
+/// # Safety
+/// `at` is null or valid for writing `bytes` bytes, which nobody else uses meanwhile.
+pub(crate) unsafe fn to_fill<'a>(
+    at: *mut c_void,
+    bytes: usize,
+) -> Result<&'a mut [u8], heliostat_code> {
+    if at.is_null() {
+        return Err(HELIOSTAT_NULL);
+    }
+    // SAFETY: not null (checked), valid for writing so many bytes by the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(at.cast(), bytes) })
+}
+
+/// Bytes that are only read.
+///
+/// # Safety
+/// `at` is null or valid for reading `bytes` bytes, which nobody changes meanwhile.
+pub(crate) unsafe fn to_read<'a>(
+    at: *const c_void,
+    bytes: usize,
+) -> Result<&'a [u8], heliostat_code> {
+    if at.is_null() {
+        return Err(HELIOSTAT_NULL);
+    }
+    // SAFETY: not null (checked), valid for reading so many bytes by the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(at.cast(), bytes) })
 }
 
 /// # Safety

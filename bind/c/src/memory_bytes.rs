@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::border::{give, show};
+use crate::border::{give_if_wanted, show, to_fill, to_read};
 use crate::code::{guard, heliostat_code, *};
 use crate::memory::{heliostat_memory_region, told};
 
@@ -21,12 +21,7 @@ pub unsafe extern "C" fn heliostat_memory_read(
 ) -> heliostat_code {
     guard(|| {
         // SAFETY: the caller's promise.
-        let region = unsafe { show(region)?.0.get()? };
-        if into.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        // SAFETY: not null (checked), valid for writing so many bytes by the caller's promise.
-        let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
+        let (region, into) = unsafe { (show(region)?.0.get()?, to_fill(into, bytes)?) };
         region.read(offset, into).map_err(told)
     })
 }
@@ -44,12 +39,7 @@ pub unsafe extern "C" fn heliostat_memory_write(
 ) -> heliostat_code {
     guard(|| {
         // SAFETY: the caller's promise.
-        let region = unsafe { show(region)?.0.get()? };
-        if from.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        // SAFETY: not null (checked), valid for reading so many bytes by the caller's promise.
-        let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
+        let (region, from) = unsafe { (show(region)?.0.get()?, to_read(from, bytes)?) };
         region.write(offset, from).map_err(told)
     })
 }
@@ -174,14 +164,4 @@ pub unsafe extern "C" fn heliostat_memory_size(
             give_if_wanted(bytes, size)
         }
     })
-}
-
-/// # Safety
-/// `at` is null or valid for writing one `T`.
-unsafe fn give_if_wanted<T>(at: *mut T, value: T) -> Result<(), heliostat_code> {
-    if at.is_null() {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise.
-    unsafe { give(at, value) }
 }

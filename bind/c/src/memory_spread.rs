@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_void};
 
 use heliostat_stub_memory::{SpreadError, SpreadRegion};
 
-use crate::border::{fail, give, hand_out, show, take_back, text, ProcessOwned};
+use crate::border::{
+    fail, give, give_if_wanted, hand_out, show, take_back, text, to_fill, to_read, ProcessOwned,
+};
 use crate::code::{guard, heliostat_code, *};
 use crate::memory::{heliostat_memory, rights, told};
 
@@ -130,12 +132,7 @@ pub unsafe extern "C" fn heliostat_spread_read(
 ) -> heliostat_code {
     guard(|| {
         // SAFETY: the caller's promise.
-        let spread = unsafe { show(spread)?.0.get()? };
-        if into.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        // SAFETY: not null (checked), valid for writing so many bytes by the caller's promise.
-        let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
+        let (spread, into) = unsafe { (show(spread)?.0.get()?, to_fill(into, bytes)?) };
         spread.read(offset, into).map_err(of_spread)
     })
 }
@@ -153,12 +150,7 @@ pub unsafe extern "C" fn heliostat_spread_write(
 ) -> heliostat_code {
     guard(|| {
         // SAFETY: the caller's promise.
-        let spread = unsafe { show(spread)?.0.get()? };
-        if from.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        // SAFETY: not null (checked), valid for reading so many bytes by the caller's promise.
-        let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
+        let (spread, from) = unsafe { (show(spread)?.0.get()?, to_read(from, bytes)?) };
         spread.write(offset, from).map_err(of_spread)
     })
 }
@@ -233,14 +225,4 @@ fn of_spread(error: SpreadError) -> heliostat_code {
         SpreadError::Corrupt { .. } => HELIOSTAT_CORRUPT,
     };
     fail(code, error)
-}
-
-/// # Safety
-/// `at` is null or valid for writing one number.
-unsafe fn give_if_wanted(at: *mut u64, value: u64) -> Result<(), heliostat_code> {
-    if at.is_null() {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise.
-    unsafe { give(at, value) }
 }

@@ -5,11 +5,12 @@
 
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
-use heliostat_stub_posix::table;
+use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
 use crate::{
-    descriptors, events, fault, files, messages, sealed, signal, sockets, spawn, transfer, uring,
+    descriptors, durable, events, fault, files, harmless, messages, sealed, signal, sockets, spawn,
+    transfer, uring,
 };
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
@@ -90,11 +91,26 @@ pub fn is_caught_sealed(number: Option<u32>) -> bool {
     is_caught(number) || number.is_some_and(sealed::is_asked)
 }
 
+/// As `is_caught`, where files are durable: all that may let something out.
+pub fn is_caught_durable(number: Option<u32>) -> bool {
+    is_caught(number) || number.is_some_and(harmless::is_to_be_caught)
+}
+
+/// Both.
+pub fn is_caught_sealed_durable(number: Option<u32>) -> bool {
+    is_caught_sealed(number) || is_caught_durable(number)
+}
+
 /// Receives every caught call.
 pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
     // SAFETY: the trampoline passes its own live frame, exclusively, for the time of this call.
     let frame = unsafe { &mut *frame };
     let call = &mut Call { frame };
+    if flush::is_watched() {
+        if let Some(verdict) = durable::gate(call) {
+            return verdict;
+        }
+    }
     // Those that are worth a place before all others: some 10 ns of a mapped read's 30, and of the
     // price of being caught, which files that are read once only pay. No more than these, or they
     // become a table of jumps again.
@@ -186,6 +202,10 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         }
         Sysno::rt_sigaction => signal::action(call),
         Sysno::rt_sigprocmask => fault::mask(call),
+        Sysno::fdatasync => durable::sync(call, true),
+        Sysno::fsync => durable::sync(call, false),
+        Sysno::mmap => durable::mmap(call),
+        Sysno::shmat => durable::shmat(call),
         Sysno::newfstatat => sealed::newfstatat(call),
         _ => sealed::again(call),
     }

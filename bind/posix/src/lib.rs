@@ -12,6 +12,7 @@
 //! - `uring`: rings of the program's own
 //! - `files`: opening, reading and seeking files
 //! - `fault`, `fault_action`: the signals of memory that is not there, and who hears of them
+//! - `durable`, `harmless`: files whose flush is not waited for, and which calls wait in its stead
 //! - `sealed`: what sealed programs need not ask their supervisor
 //! - `signal`, `actions`: what the program sets for signals; `handler`: the entry in front of its
 //!   own handlers
@@ -21,12 +22,14 @@ mod actions;
 mod call;
 mod descriptors;
 mod dispatch;
+mod durable;
 mod environment;
 mod events;
 mod fault;
 mod fault_action;
 mod files;
 mod handler;
+mod harmless;
 mod libraries;
 mod memory;
 mod messages;

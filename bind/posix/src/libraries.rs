@@ -18,7 +18,7 @@ use heliostat_base::sys::Sysno;
 use heliostat_interpose::{install_libraries, on_loading, Left, Reason, Request, Threads, Why};
 use heliostat_stub_posix::{is_enabled, report, stay_native};
 
-use crate::spawn;
+use crate::{dispatch, durable, spawn};
 
 /// What the examiner is told of the surroundings: where the cache is, and nothing that would bring
 /// it under Heliostat.
@@ -47,6 +47,7 @@ pub fn catch(request: &Request) -> Others {
         true => is_certain(&left.why),
         false => is_weighty(&left.why),
     };
+    note_durable(&done.left);
     let weighty = done.left.iter().find(matters);
     if done.left.iter().any(|left| is_certain(&left.why)) {
         stay_native(Native::OwnCalls);
@@ -71,6 +72,7 @@ extern "C" fn on_loaded() {
     let Some(request) = LATER.get() else { return };
     let done = install_libraries(request, &examine);
     report::count_many(Counter::Uncaught, done.left.len() as u64);
+    note_durable(&done.left);
     if done.left.iter().any(|left| is_certain(&left.why)) && is_enabled() {
         spawn::go_native(Native::OwnCalls);
     }
@@ -82,10 +84,21 @@ fn is_certain(why: &Why) -> bool {
     is_weighty(why) && !matches!(why, Why::Unexamined { is_known: false })
 }
 
+/// What is not caught may let something out.
+fn note_durable(left: &[Left]) {
+    durable::judge_uncaught(left.iter().filter_map(|left| match left.why {
+        Why::Site(_, Reason::Forbidden) => None,
+        Why::Site(number, _) => Some(number),
+        Why::Unexamined { .. } | Why::Failed(_) => Some(None),
+    }));
+}
+
 /// Whether a call there could touch what the stub keeps.
 fn is_weighty(why: &Why) -> bool {
     match why {
         Why::Site(_, Reason::Forbidden) => false,
+        // Caught for durable files only.
+        Why::Site(number @ Some(_), _) if !dispatch::is_caught(*number) => false,
         Why::Site(Some(number), _) => DISPENSABLE.iter().all(|known| *known as u32 != *number),
         Why::Site(None, _) | Why::Unexamined { .. } | Why::Failed(_) => true,
     }

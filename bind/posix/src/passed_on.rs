@@ -10,7 +10,7 @@ use std::ffi::{c_char, CStr, CString};
 use std::sync::OnceLock;
 
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, IMAGE_VARIABLE, PUT_BACK_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
+    DIRECT_VARIABLE, DURABLE_VARIABLE, IMAGE_VARIABLE, PUT_BACK_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
 };
 use heliostat_base::sys::{check, raw, Sysno};
 
@@ -20,8 +20,14 @@ const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Switches mapped files off.
 pub const FILES_VARIABLE: &str = "HELIOSTAT_FILES";
 /// What is handed on besides the preload list, where it is set.
-const OURS: [&str; 5] =
-    [SOCKET_VARIABLE, DIRECT_VARIABLE, SEALED_VARIABLE, IMAGE_VARIABLE, FILES_VARIABLE];
+const OURS: [&str; 6] = [
+    SOCKET_VARIABLE,
+    DIRECT_VARIABLE,
+    SEALED_VARIABLE,
+    IMAGE_VARIABLE,
+    FILES_VARIABLE,
+    DURABLE_VARIABLE,
+];
 /// Variables of one environment that are looked through; a longer one is left as it is.
 const VARIABLES_MAX: usize = 4096;
 

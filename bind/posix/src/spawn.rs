@@ -11,7 +11,7 @@ use heliostat_stub_posix::{file, owner, process, report, stay_native};
 
 use crate::call::{by_kernel, Call};
 use crate::sealed::{self, INTERRUPTED};
-use crate::{memory, passed_on};
+use crate::{durable, memory, passed_on};
 
 /// fork(2), and clone(2) without shared memory: made here, so that both sides return through
 /// this function, each on its own copy of the stack.
@@ -54,6 +54,9 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
         _ => 0,
     };
     let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
+    if !is_thread {
+        durable::before_child();
+    }
     match is_thread {
         true => heliostat_interpose::before_thread(),
         false => file::before_spawn(),

@@ -10,12 +10,12 @@ use heliostat_abi::place::{
 };
 use heliostat_abi::session::report::Counter;
 use heliostat_client::session;
-use heliostat_interpose::{install, install_image, is_go_program, Installed, Request, Threads};
+use heliostat_interpose::{install, install_image, is_go_program, Installed, Reason, Request, Threads};
 use heliostat_stub_posix::net::listen;
 use heliostat_stub_posix::{file, native_as_a_whole, process, report, stay_native};
 
 use crate::libraries::Others;
-use crate::{dispatch, environment, fault_action, libraries, passed_on, sealed, spawn};
+use crate::{dispatch, durable, environment, fault_action, libraries, passed_on, sealed, spawn};
 
 #[used]
 #[link_section = ".init_array"]
@@ -64,8 +64,10 @@ fn catch() -> Result<Caught, String> {
     if std::env::var_os(SEALED_VARIABLE).is_some() {
         sealed::enter();
     }
-    let request = request();
-    let done = match by_image(&request).map_or_else(|| install(&request), Ok) {
+    let is_durable = durable::begin();
+    let request = request(is_durable);
+    let image = if is_durable { None } else { by_image(&request) };
+    let done = match image.map_or_else(|| install(&request), Ok) {
         Ok(done) => done,
         Err(error) => return Err(native(Native::Unpatched, error.to_string())),
     };
@@ -74,17 +76,26 @@ fn catch() -> Result<Caught, String> {
     }
     listen::executed();
     report::count_many(Counter::Uncaught, done.unpatchable.len() as u64);
+    durable::judge_uncaught(certain(&done.unpatchable));
     let others = libraries::catch(&request);
     libraries::catch_later(request);
     Ok(Caught { libc: (done.patched, done.unpatchable.len()), others })
 }
 
+/// The numbers of sites that are not caught and might be: those of libc that must stay where they are
+/// (rt_sigreturn, births) are announced, or let nothing out.
+fn certain(left: &[(Option<u32>, Reason)]) -> impl Iterator<Item = Option<u32>> + '_ {
+    left.iter().filter(|(_, why)| *why != Reason::Forbidden).map(|(number, _)| *number)
+}
+
 /// What is caught in this process.
-fn request() -> Request<'static> {
+fn request(is_durable: bool) -> Request<'static> {
     Request {
-        filter: match sealed::is_sealed() {
-            true => dispatch::is_caught_sealed,
-            false => dispatch::is_caught,
+        filter: match (sealed::is_sealed(), is_durable) {
+            (true, true) => dispatch::is_caught_sealed_durable,
+            (true, false) => dispatch::is_caught_sealed,
+            (false, true) => dispatch::is_caught_durable,
+            (false, false) => dispatch::is_caught,
         },
         hook: dispatch::hook,
         before_spawn: Some(spawn::before_spawn),
@@ -111,7 +122,7 @@ fn write_image(path: &Path) -> ! {
     if let Some(folder) = path.parent() {
         heliostat_interpose::cache::look_only_in(folder.to_owned());
     }
-    let is_made = heliostat_interpose::write_image(&request(), path).is_ok();
+    let is_made = heliostat_interpose::write_image(&request(false), path).is_ok();
     // SAFETY: ends the process; nothing of the program has run yet.
     unsafe { libc::_exit(i32::from(!is_made)) }
 }

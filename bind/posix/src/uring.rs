@@ -10,6 +10,7 @@ use heliostat_stub_posix::uring;
 use std::mem::MaybeUninit;
 
 use crate::call::{by_kernel, Call};
+use crate::durable;
 use crate::memory;
 use crate::spawn;
 
@@ -45,6 +46,7 @@ impl Program for Guarded {
 pub fn setup(call: &mut Call<'_>) -> Verdict {
     let answer = by_kernel(call);
     if let Ok(ring) = answer {
+        durable::ring_made();
         let mut params = [0; PARAMS_BYTES];
         let seen = match Guarded.fetch(call.word(1), &mut params) {
             true => program_rings::begin(ring as i32, &params),

@@ -7,11 +7,12 @@
 //! `heliostat_stub_rpc`.
 //!
 //! - `buffer`: Python's buffer protocol, both ways
-//! - `shown`: read-only bytes that live as long as a buffer of them
+//! - `exported`: bytes that live as long as a buffer of them
 //! - `region`, `attachment`, `version`: the three classes, each the base of one in Python
 //! - `queue`, `item`: the producer of a queue and its slot, a consumer and its item
-//! - `memory`, `memory_region`, `memory_bytes`, `memory_operations`: access to memory regions, one of
-//!   them, its bytes where they lie, and what completes later
+//! - `memory`, `memory_region`, `memory_spread`, `memory_access`: access to memory regions, one of them,
+//!   one that is spread over nodes, and what both have alike
+//! - `memory_bytes`, `memory_operations`: a region's bytes where they lie, and what completes later
 //! - `lock`, `lock_held`: locks, semaphores and barriers that are open, and what is held of them
 //! - `rpc`, `rpc_function`, `rpc_service`, `rpc_call`: which functions there are, one that is called, one
 //!   that is served, and a call of it
@@ -29,6 +30,7 @@ mod lent;
 mod lock;
 mod lock_held;
 mod memory;
+mod memory_access;
 mod memory_bytes;
 mod memory_operations;
 mod memory_region;

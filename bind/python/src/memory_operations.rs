@@ -13,7 +13,8 @@ use pyo3::types::PyBytes;
 use crate::buffer::HeldBuffer;
 use crate::error;
 use crate::memory::Memory;
-use crate::memory_region::{word, MemoryRegion};
+use crate::memory_access::word;
+use crate::memory_region::MemoryRegion;
 use crate::process::Own;
 
 /// Operations on their way. Threads may share it.

@@ -3,28 +3,21 @@
 //! The handle is given back once nobody has it: not this object, no array of its bytes, and no call
 //! that another thread has under way.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use heliostat_stub_memory::{MappedBytes, MemoryError, Region as StubRegion, Rights, OWN_USER};
-use pyo3::exceptions::{PyBufferError, PyOverflowError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::buffer::HeldBuffer;
 use crate::error;
 use crate::memory::{rights, Memory};
-use crate::process::Own;
-
-/// Memory that is taken for a read before anybody has said that the region has so much; more of it
-/// would be filled with zeros for nothing.
-const UNASKED_BYTES_MAX: u64 = 1 << 20;
+use crate::memory_access::{word, Held};
 
 /// A region that this process has a handle on. Threads may share it.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct MemoryRegion {
-    // `None` once it is given back. The fork check comes before the lock, which another thread of
-    // the parent may have held.
-    held: Own<Mutex<Option<Arc<StubRegion>>>>,
+    held: Held<StubRegion>,
     identity: String,
     rights: Rights,
     is_direct: bool,
@@ -36,13 +29,12 @@ impl MemoryRegion {
     pub(crate) fn of(region: Arc<StubRegion>) -> Self {
         let (identity, rights) = (region.id().to_string(), region.rights());
         let (is_direct, node) = (region.is_direct(), region.node());
-        let held = Own::new(Mutex::new(Some(region)));
+        let held = Held::new(region);
         Self { held, identity, rights, is_direct, node }
     }
 
     pub(crate) fn region(&self) -> PyResult<Arc<StubRegion>> {
-        let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| error::closed("memory region"))
+        self.held.get()
     }
 
     /// Does something with the region, without the interpreter's lock.
@@ -51,14 +43,7 @@ impl MemoryRegion {
         py: Python<'_>,
         act: impl FnOnce(&StubRegion) -> Result<T, MemoryError> + Send,
     ) -> PyResult<T> {
-        let region = self.region()?;
-        // The last reference gives the handle back, which the control plane is told: in here as well.
-        let done = py.detach(move || {
-            let done = act(&region);
-            drop(region);
-            done
-        });
-        done.map_err(|error| error::memory(&error))
+        self.held.with(py, |region| Ok(act(region)?))
     }
 
     /// `bytes` bytes from `offset` on, where they lie.
@@ -78,42 +63,8 @@ impl MemoryRegion {
 
     /// Refuses more memory than the region has, where that would be much.
     pub(crate) fn check_length(&self, py: Python<'_>, offset: u64, bytes: u64) -> PyResult<()> {
-        match bytes > UNASKED_BYTES_MAX {
-            true => self.check_range(py, offset, bytes),
-            false => Ok(()),
-        }
+        self.held.check_length(py, offset, bytes)
     }
-
-    fn check_range(&self, py: Python<'_>, offset: u64, bytes: u64) -> PyResult<()> {
-        let limit = self.with(py, StubRegion::size)?;
-        if offset.checked_add(bytes).is_some_and(|end| end <= limit) {
-            return Ok(());
-        }
-        let id = &self.identity;
-        let text = format_args!("region {id}: {bytes} bytes at {offset}, it has {limit}");
-        Err(error::raise("InvalidRegion", text))
-    }
-
-    /// Its own bytes under another name, which no copy takes, are for `copy_to`.
-    fn check_outside(&self, py: Python<'_>, buffer: &HeldBuffer) -> PyResult<()> {
-        let memory = buffer.start()..buffer.start() + buffer.len();
-        if self.with(py, |region| Ok(region.meets(&memory)))? {
-            let text = "the buffer is memory of this region itself; copy_to copies inside";
-            return Err(PyValueError::new_err(text));
-        }
-        Ok(())
-    }
-}
-
-/// A word: a number of 64 bits, or a negative one of 63 in two's complement.
-pub(crate) fn word(number: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let signed = |_| number.extract::<i64>().map(|signed| signed as u64);
-    number.extract::<u64>().or_else(signed).map_err(|error| {
-        match error.is_instance_of::<PyOverflowError>(number.py()) {
-            true => PyOverflowError::new_err("a word has 64 bits: -2**63 to 2**64 - 1"),
-            false => error,
-        }
-    })
 }
 
 #[pymethods]
@@ -151,45 +102,22 @@ impl MemoryRegion {
 
     /// Reads `bytes` bytes from `offset` on.
     fn read<'py>(&self, py: Python<'py>, offset: u64, bytes: u64) -> PyResult<Bound<'py, PyBytes>> {
-        self.check_length(py, offset, bytes)?;
-        PyBytes::new_with(py, bytes as usize, |into| {
-            self.with(py, |region| region.read(offset, into))
-        })
+        self.held.read(py, offset, bytes)
     }
 
     /// Fills `buffer` from `offset` on; bytes read.
     fn read_into(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let mut held = HeldBuffer::new(buffer)?;
-        self.check_outside(py, &held)?;
-        // SAFETY: exported to us writable, so it stays where it is until `held` goes, and it is none
-        // of the region's own memory (checked). Whoever uses it meanwhile, a thread or, where it is
-        // shared, another program, races with a copy, as with any `readinto`: the bytes go to copies
-        // only, and nothing is decided by them.
-        let into = unsafe { held.as_mut_slice() };
-        let bytes = into.len();
-        self.with(py, |region| region.read(offset, into))?;
-        Ok(bytes)
+        self.held.read_into(py, offset, buffer)
     }
 
     /// Writes `buffer` from `offset` on; bytes written.
     fn write(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let held = HeldBuffer::to_read(buffer)?;
-        self.check_outside(py, &held)?;
-        // SAFETY: as in `read_into`; it is only read.
-        let from = unsafe { held.as_slice() };
-        self.with(py, |region| region.write(offset, from))?;
-        Ok(from.len())
+        self.held.write(py, offset, buffer)
     }
 
     /// Reads pieces, each (offset, bytes).
     fn read_pieces(&self, py: Python<'_>, pieces: Vec<(u64, usize)>) -> PyResult<Vec<Py<PyBytes>>> {
-        let all = pieces.iter().map(|(_, bytes)| *bytes as u64);
-        self.check_length(py, 0, all.max().unwrap_or(0))?;
-        let mut found: Vec<_> = pieces.iter().map(|(_, bytes)| vec![0; *bytes]).collect();
-        let mut into: Vec<_> =
-            pieces.iter().zip(&mut found).map(|((at, _), it)| (*at, &mut it[..])).collect();
-        self.with(py, |region| region.read_vectored(&mut into))?;
-        Ok(found.iter().map(|it| PyBytes::new(py, it).unbind()).collect())
+        self.held.read_pieces(py, &pieces)
     }
 
     /// Writes pieces, each (offset, buffer); bytes written.
@@ -198,14 +126,7 @@ impl MemoryRegion {
         py: Python<'_>,
         pieces: Vec<(u64, Bound<'_, PyAny>)>,
     ) -> PyResult<usize> {
-        let held = pieces.iter().map(|(_, buffer)| HeldBuffer::to_read(buffer));
-        let held = held.collect::<PyResult<Vec<_>>>()?;
-        held.iter().try_for_each(|buffer| self.check_outside(py, buffer))?;
-        // SAFETY: as in `read_into`; they are only read.
-        let slices = held.iter().map(|buffer| unsafe { buffer.as_slice() });
-        let from: Vec<_> = pieces.iter().map(|(at, _)| *at).zip(slices).collect();
-        self.with(py, |region| region.write_vectored(&from))?;
-        Ok(from.iter().map(|(_, it)| it.len()).sum())
+        self.held.write_pieces(py, &pieces)
     }
 
     /// Sets `bytes` bytes from `offset` on.
@@ -291,31 +212,18 @@ impl MemoryRegion {
 
     /// Ends the region for everybody.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
-        let region = {
-            let mut held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-            let whole = held.take().ok_or_else(|| error::closed("memory region"))?;
-            Arc::try_unwrap(whole).map_err(|shared| {
-                *held = Some(shared);
-                PyBufferError::new_err("arrays of the region, or calls of other threads, are alive")
-            })?
-        };
+        let region = self.held.take_alone(|_| false)?;
         py.detach(|| region.free()).map_err(|error| error::memory(&error))
     }
 
     /// Gives the handle back; true when nothing holds it any more. Again: nothing.
     fn unmap(&self, py: Python<'_>) -> PyResult<bool> {
-        let mut held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = held.take().map(Arc::try_unwrap);
-        drop(held);
-        let is_held = matches!(last, Some(Err(_)));
-        py.detach(|| drop(last));
-        Ok(!is_held)
+        self.held.close(py)
     }
 
     #[getter]
     fn is_unmapped(&self) -> PyResult<bool> {
-        let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(held.is_none())
+        self.held.is_closed()
     }
 
     #[getter]

@@ -1,25 +1,23 @@
 //! A region that is spread over nodes: bytes and words by their offset in the whole, and its parts.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use heliostat_stub_memory::{
     Memory as StubMemory, SpreadError, SpreadRegion as StubSpread, OWN_USER,
 };
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::buffer::HeldBuffer;
 use crate::error;
 use crate::memory::{rights, Memory};
-use crate::memory_region::{word, MemoryRegion};
-use crate::process::Own;
+use crate::memory_access::{word, Held};
+use crate::memory_region::MemoryRegion;
 
 /// Handles on all parts of a region. Threads may share it.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct SpreadRegion {
-    // `None` once they are given back.
-    held: Own<Mutex<Option<Arc<StubSpread>>>>,
+    held: Held<StubSpread>,
     bytes: u64,
     identity: String,
 }
@@ -28,38 +26,13 @@ pub struct SpreadRegion {
 type ToldPart = (u64, u64, u64, Option<String>);
 
 impl SpreadRegion {
-    fn spread(&self) -> PyResult<Arc<StubSpread>> {
-        let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| error::closed("spread region"))
-    }
-
     /// Does something with the region, without the interpreter's lock.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         act: impl FnOnce(&StubSpread) -> Result<T, SpreadError> + Send,
     ) -> PyResult<T> {
-        let spread = self.spread()?;
-        // The last reference gives handles back, which control planes are told: in here as well.
-        let done = py.detach(move || {
-            let done = act(&spread);
-            drop(spread);
-            done
-        });
-        done.map_err(|error| error::spread(&error))
-    }
-
-    /// A buffer that is this region's own memory is for `copy_to`, which takes it whole.
-    fn check_outside(&self, py: Python<'_>, buffer: &HeldBuffer) -> PyResult<()> {
-        let memory = buffer.start()..buffer.start() + buffer.len();
-        let meets = |spread: &StubSpread| {
-            let parts = 0..spread.parts().len();
-            Ok(parts.filter_map(|at| spread.part(at).ok()).any(|part| part.meets(&memory)))
-        };
-        match self.with(py, meets)? {
-            true => Err(PyValueError::new_err("the buffer is memory of this region itself")),
-            false => Ok(()),
-        }
+        self.held.with(py, act)
     }
 }
 
@@ -110,51 +83,27 @@ impl SpreadRegion {
         let spread = py.detach(|| obtain(memory, (name, allowed), (user, made)))?;
         let spread = spread.map_err(|error| error::spread(&error))?;
         let (bytes, identity) = (spread.size(), format!("{:016x}", spread.generation()));
-        Ok(Self { held: Own::new(Mutex::new(Some(Arc::new(spread)))), bytes, identity })
+        Ok(Self { held: Held::new(Arc::new(spread)), bytes, identity })
     }
 
     /// Reads `bytes` bytes from `offset` on.
     fn read<'py>(&self, py: Python<'py>, offset: u64, bytes: u64) -> PyResult<Bound<'py, PyBytes>> {
-        // Before memory is taken for it.
-        self.with(py, |spread| spread.places(offset, bytes))?;
-        PyBytes::new_with(py, bytes as usize, |into| {
-            self.with(py, |spread| spread.read(offset, into))
-        })
+        self.held.read(py, offset, bytes)
     }
 
     /// Fills `buffer` from `offset` on; bytes read.
     fn read_into(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let mut held = HeldBuffer::new(buffer)?;
-        self.check_outside(py, &held)?;
-        // SAFETY: exported to us writable, so it stays where it is until `held` goes, and it is none
-        // of the region's own memory (checked). Whoever uses it meanwhile races with a copy, by which
-        // nothing is decided.
-        let into = unsafe { held.as_mut_slice() };
-        let bytes = into.len();
-        self.with(py, |spread| spread.read(offset, into))?;
-        Ok(bytes)
+        self.held.read_into(py, offset, buffer)
     }
 
     /// Writes `buffer` from `offset` on; bytes written.
     fn write(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let held = HeldBuffer::to_read(buffer)?;
-        self.check_outside(py, &held)?;
-        // SAFETY: as in `read_into`; it is only read.
-        let from = unsafe { held.as_slice() };
-        self.with(py, |spread| spread.write(offset, from))?;
-        Ok(from.len())
+        self.held.write(py, offset, buffer)
     }
 
     /// Reads pieces, each (offset, bytes).
     fn read_pieces(&self, py: Python<'_>, pieces: Vec<(u64, usize)>) -> PyResult<Vec<Py<PyBytes>>> {
-        let longest = pieces.iter().map(|(_, bytes)| *bytes as u64).max().unwrap_or(0);
-        // Before memory is taken for them.
-        self.with(py, |spread| spread.places(0, longest))?;
-        let mut found: Vec<_> = pieces.iter().map(|(_, bytes)| vec![0; *bytes]).collect();
-        let mut into: Vec<_> =
-            pieces.iter().zip(&mut found).map(|((at, _), it)| (*at, &mut it[..])).collect();
-        self.with(py, |spread| spread.read_vectored(&mut into))?;
-        Ok(found.iter().map(|it| PyBytes::new(py, it).unbind()).collect())
+        self.held.read_pieces(py, &pieces)
     }
 
     /// Writes pieces, each (offset, buffer); bytes written.
@@ -163,14 +112,7 @@ impl SpreadRegion {
         py: Python<'_>,
         pieces: Vec<(u64, Bound<'_, PyAny>)>,
     ) -> PyResult<usize> {
-        let held = pieces.iter().map(|(_, buffer)| HeldBuffer::to_read(buffer));
-        let held = held.collect::<PyResult<Vec<_>>>()?;
-        held.iter().try_for_each(|buffer| self.check_outside(py, buffer))?;
-        // SAFETY: as in `read_into`; they are only read.
-        let slices = held.iter().map(|buffer| unsafe { buffer.as_slice() });
-        let from: Vec<_> = pieces.iter().map(|(at, _)| *at).zip(slices).collect();
-        self.with(py, |spread| spread.write_vectored(&from))?;
-        Ok(from.iter().map(|(_, it)| it.len()).sum())
+        self.held.write_pieces(py, &pieces)
     }
 
     /// Sets `bytes` bytes from `offset` on.
@@ -189,7 +131,7 @@ impl SpreadRegion {
         bytes: u64,
     ) -> PyResult<()> {
         let into = into.get();
-        let from = self.spread()?;
+        let from = self.held.get()?;
         into.with(py, move |into| from.copy_to(offset, into, at, bytes))
     }
 
@@ -227,51 +169,37 @@ impl SpreadRegion {
             let lost = part.lost.map(|why| why.to_string());
             (part.node, part.bytes.start, part.bytes.end, lost)
         };
-        Ok(self.spread()?.parts().into_iter().map(told).collect())
+        Ok(self.held.get()?.parts().into_iter().map(told).collect())
     }
 
     /// Where bytes lie: for each part that they meet its number, where in the part's region, and how many.
     fn _places(&self, offset: u64, bytes: u64) -> PyResult<Vec<(usize, u64, u64)>> {
-        self.spread()?.places(offset, bytes).map_err(|error| error::spread(&error))
+        self.held.get()?.places(offset, bytes).map_err(|error| error::spread(&error))
     }
 
     /// The region that a part is.
     fn _part(&self, number: usize) -> PyResult<MemoryRegion> {
-        let spread = self.spread()?;
+        let spread = self.held.get()?;
         let part = spread.part(number).map_err(|error| error::spread(&error))?;
         Ok(MemoryRegion::of(part.clone()))
     }
 
     /// Ends the region for everybody.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
-        let spread = {
-            let mut held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-            let whole = held.take().ok_or_else(|| error::closed("spread region"))?;
-            let is_held = |at| whole.part(at).is_ok_and(|part| Arc::strong_count(part) > 1);
-            let is_shared = Arc::strong_count(&whole) > 1 || (0..whole.parts().len()).any(is_held);
-            if is_shared {
-                *held = Some(whole);
-                let text = "arrays of the region, or calls of other threads, are alive";
-                return Err(PyBufferError::new_err(text));
-            }
-            Arc::into_inner(whole).ok_or_else(|| error::closed("spread region"))?
-        };
+        let is_held =
+            |whole: &StubSpread, at| whole.part(at).is_ok_and(|part| Arc::strong_count(part) > 1);
+        let spread = self.held.take_alone(|it| (0..it.parts().len()).any(|at| is_held(it, at)))?;
         py.detach(|| spread.free()).map_err(|error| error::spread(&error))
     }
 
     /// Gives the handles back. Again: nothing.
     fn unmap(&self, py: Python<'_>) -> PyResult<()> {
-        let mut held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = held.take();
-        drop(held);
-        py.detach(|| drop(last));
-        Ok(())
+        self.held.close(py).map(drop)
     }
 
     #[getter]
     fn is_unmapped(&self) -> PyResult<bool> {
-        let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(held.is_none())
+        self.held.is_closed()
     }
 
     #[getter]

@@ -238,6 +238,10 @@ pub struct RunArguments {
     /// Load the stub but leave every connection on the kernel's path.
     #[arg(long)]
     pub no_direct: bool,
+    /// Let fdatasync(2) and fsync(2) of files of this name, or path, return at once, and hold back what
+    /// the program lets out until the device has answered. `*` and `?` stand for any; may be repeated.
+    #[arg(long, value_name = "GLOB")]
+    pub durable: Vec<String>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_abi::code::{Native, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unmapped};
 use serde_json::Value;
 
 use crate::delegated;
@@ -138,6 +138,9 @@ fn files_text(explained: &Value) -> String {
     let mut text: String = files.map(|path| format!("file under a lease: {path:?}\n")).collect();
     text.push_str(&reasons_text("file read by the kernel", &explained["file_reasons"], |name| {
         Unmapped::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
+    }));
+    text.push_str(&reasons_text("durable flush waited for", &explained["unheld_reasons"], |name| {
+        Unheld::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
     }));
     text
 }

@@ -7,6 +7,7 @@
 //! ```
 //! `heliostat_service_cluster` decides who is a member; `heliostat_server_node` has the links.
 
+mod asked;
 mod attend;
 mod call;
 mod elsewhere;
@@ -19,6 +20,7 @@ pub(crate) mod secret;
 mod start;
 mod view;
 
+pub(crate) use asked::{peer_subject, said_by, to_peer, via};
 pub use registry_of::{ask_once as ask_registry_once, look as look_at_registry};
 
 use std::io;

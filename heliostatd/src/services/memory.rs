@@ -25,6 +25,7 @@ mod view;
 use std::io;
 
 use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::memory::peer::REMOTE_HANDLES_MAX;
 use heliostat_abi::memory::request::{number, SERVICE};
 use heliostat_abi::memory::MemoryRequest;
 use heliostat_abi::name::ObjectId;
@@ -124,7 +125,8 @@ impl Service for MemoryRegions {
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let memory = &mut daemon.services.memory;
         memory.grants.set_limits(shares::memory(config));
-        memory.across.remotes.set_shares(shares::memory(config).handles);
+        let handles = shares::memory(config).handles;
+        memory.across.remotes.set_limits(REMOTE_HANDLES_MAX, handles);
         if let Some(loops) = &mut memory.loops {
             loops.quota.set_shares(shares::memory_sessions(config));
         }

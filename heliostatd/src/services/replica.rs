@@ -98,7 +98,7 @@ impl Service for MemoryReplicas {
     fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
         let count =
             daemon.services.replica.as_ref().map_or(0, |it| it.replicas.status().len() as u64);
-        vec![("heliostat_memory_replicas", "Replicas of memory regions", count)]
+        vec![("memory_replicas", "Replicas of memory regions", count)]
     }
 }
 

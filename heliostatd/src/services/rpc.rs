@@ -8,6 +8,7 @@
 
 mod remote;
 mod requests;
+mod returned;
 mod served;
 mod users;
 mod view;
@@ -111,8 +112,9 @@ impl Service for RemoteCalls {
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let rpc = &mut daemon.services.rpc;
-        rpc.grants.set_limits(shares::rpc(config));
-        rpc.across.remotes.set_limits(shares::rpc(config));
+        let limits = shares::rpc(config);
+        rpc.grants.set_limits(limits);
+        rpc.across.remotes.set_limits(limits.functions_per_session, limits.functions);
         if let Some(server) = &mut rpc.server {
             server.quota.set_shares(shares::rpc_sessions(config));
         }

@@ -21,7 +21,7 @@ use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::refused::{refuse, Refused};
 use crate::shares;
 use crate::shown;
-use crate::state::snapshot::RegionMemory;
+use crate::state::snapshot::NamedRegion;
 
 /// Snapshots, in the table of services.
 pub struct Snapshots;
@@ -99,7 +99,7 @@ impl Daemon {
         let [table, pool] = shown;
         let (named, bytes) = self.publish_shown(id, name, &table, &pool)?;
         let Named { region, generation } = named;
-        let memory = RegionMemory { table: Rc::new(table), pool: Rc::new(pool), bytes };
+        let memory = NamedRegion { table: Rc::new(table), pool: Rc::new(pool), bytes };
         self.services.snapshot.memory.insert(region, memory);
         Ok(Reply::Published { region, generation }.into())
     }

@@ -16,7 +16,7 @@ use crate::closer::ReceivedFd;
 use crate::shares;
 
 /// What the daemon keeps of locks.
-pub struct NamedLocks {
+pub struct HeldLocks {
     /// Who has which.
     pub grants: Locks,
     /// Whose bells there are.
@@ -29,11 +29,11 @@ pub struct NamedLocks {
     bells: HashMap<ObjectId, (ReceivedFd, Holder)>,
 }
 
-impl NamedLocks {
+impl HeldLocks {
     /// There are none yet.
-    pub fn new(config: &Config) -> NamedLocks {
+    pub fn new(config: &Config) -> HeldLocks {
         let limits = shares::locks(config);
-        NamedLocks {
+        HeldLocks {
             grants: Locks::new(limits, first_token()),
             quota: Quota::new(shares::lock_bells(config)),
             acquired: 0,

@@ -5,7 +5,6 @@ mod arena;
 mod copying;
 mod departure;
 mod loops;
-mod returns;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -32,7 +31,6 @@ pub use arena::Arena;
 pub use copying::{Copied, Copying};
 pub use departure::{Departure, Step};
 pub use loops::MemoryLoops;
-pub use returns::Return;
 
 /// What the daemon keeps of memory regions.
 pub struct RegionMemory {

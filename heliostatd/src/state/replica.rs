@@ -5,11 +5,14 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use heliostat_abi::memory::peer::PeerHandle;
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_memory::Replicated;
 use heliostat_server_replica::{AskRecord, Failure, Fault, Identity, Opened, Replicas};
 use rustix::event::{eventfd, EventfdFlags};
+
+use crate::state::asks::Waiter;
 
 /// What the daemon keeps of regions on several nodes.
 pub struct ReplicatedRegions {
@@ -49,10 +52,8 @@ pub struct News {
 /// A session that waits.
 #[derive(Clone, Copy)]
 pub struct WaitsForReplica {
-    /// Which.
-    pub session: ObjectId,
-    /// For the answer to which request.
-    pub sequence: u32,
+    /// Which, and for the answer to which request.
+    pub waiter: Waiter,
     /// As which user.
     pub uid: u32,
     /// For a handle with these rights, or the end of a handle.
@@ -102,6 +103,11 @@ impl HandleTable {
     }
 }
 
+/// By which number a handle is known.
+pub fn number_of(handle: PeerHandle) -> u64 {
+    u64::from(handle.session.generation) << 32 | u64::from(handle.session.index)
+}
+
 impl News {
     /// Tells it; the daemon hears it soon.
     pub fn tell(&self, event: ReplicaEvent) {
@@ -138,5 +144,27 @@ impl ReplicatedRegions {
     pub fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
+    }
+
+    /// A session waits for nothing any more; for what it did. The thread may do it all the same.
+    pub fn give_up(&mut self, session: ObjectId) -> Vec<Waiter> {
+        self.take_waiters(|waiter| waiter.session == session)
+    }
+
+    /// Those whose time to wait is over.
+    pub fn expire(&mut self, now_ns: u64) -> Vec<Waiter> {
+        self.take_waiters(|waiter| waiter.until_ns <= now_ns)
+    }
+
+    /// When the first has waited long enough.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.waiting.values().map(|it| it.waiter.until_ns).min()
+    }
+
+    fn take_waiters(&mut self, is_meant: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+        let all = self.waiting.values().map(|it| it.waiter);
+        let meant: Vec<_> = all.filter(|waiter| is_meant(waiter)).collect();
+        self.waiting.retain(|_, it| !is_meant(&it.waiter));
+        meant
     }
 }

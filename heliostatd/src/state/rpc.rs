@@ -25,7 +25,7 @@ use crate::shares;
 pub use across::{Across, Waiting};
 
 /// What the daemon keeps of remote procedure calls.
-pub struct RemoteCalls {
+pub struct FunctionCalls {
     /// Who serves and calls which function.
     pub grants: Rpc,
     /// The loop, once somebody has asked for it.
@@ -34,11 +34,11 @@ pub struct RemoteCalls {
     pub across: Across,
 }
 
-impl RemoteCalls {
+impl FunctionCalls {
     /// There are no functions yet.
-    pub fn new(config: &Config) -> RemoteCalls {
+    pub fn new(config: &Config) -> FunctionCalls {
         let limits = shares::rpc(config);
-        RemoteCalls { grants: Rpc::new(limits), server: None, across: Across::new(limits) }
+        FunctionCalls { grants: Rpc::new(limits), server: None, across: Across::new(limits) }
     }
 }
 

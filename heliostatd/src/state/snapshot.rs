@@ -15,7 +15,7 @@ pub struct Regions {
     /// Who holds what.
     pub grants: Snapshot,
     /// Memory of each region.
-    pub memory: HashMap<ObjectId, RegionMemory>,
+    pub memory: HashMap<ObjectId, NamedRegion>,
     /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
     pub pins: HashMap<ObjectId, Vec<ReceivedFd>>,
 }
@@ -29,7 +29,7 @@ impl Regions {
 }
 
 /// Memory of one named region, kept open while it has its name.
-pub struct RegionMemory {
+pub struct NamedRegion {
     /// Its table.
     pub table: Rc<ReceivedFd>,
     /// Its pool.

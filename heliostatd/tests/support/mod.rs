@@ -10,6 +10,8 @@ pub mod ends;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
+pub mod histories;
+pub mod liar;
 pub mod lockers;
 pub mod member;
 pub mod networks;

@@ -29,7 +29,7 @@ fn stand(lane: &Lane, start: u64, offset: u64) -> WriteCache {
     lane.place.u64(at::TAIL).store(start, Relaxed);
     lane.place.u64(at::HELD).store(start, Relaxed);
     lane.place.u64(at::ORIGIN).store(start.wrapping_sub(offset), Relaxed);
-    WriteCache { head: start, rewind_at: 0 }
+    WriteCache { head: start, rewind_at: 0, unpublished: 0 }
 }
 
 /// One step, in two buffers so that a wrap may fall into either; compares with the queue.

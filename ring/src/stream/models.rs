@@ -118,6 +118,7 @@ fn read(lane: &Lane<Cells>, limit: usize, writers_bell: &Bell) -> Vec<u8> {
 }
 
 mod held;
+mod unpublished;
 
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();

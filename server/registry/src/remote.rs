@@ -15,7 +15,7 @@ use crate::record::{Answer, Request};
 
 /// How long a watch waits at the other node before it is asked anew.
 const WATCH_NS: u64 = 2_000_000_000;
-/// How long a node is left alone that did not answer a watch.
+/// How long a node is left alone that did not answer a watch, or answered it with nothing.
 const PAUSE_NS: u64 = 200_000_000;
 
 /// A user of another node's registry.
@@ -105,7 +105,10 @@ impl Remote {
         let answer = called.as_ref().ok().and_then(|reply| Answer::decode(&reply.payload));
         match answer {
             Some(Answer::Watched(Watched::Changes { changes, upto })) if upto >= watch.after => {
-                (watch.after, watch.due_ns) = (upto, Some(now_ns));
+                // A node that has nothing to tell waits with its answer: one that does not is not asked
+                // as fast as it answers.
+                let pause_ns = if changes.is_empty() { PAUSE_NS } else { 0 };
+                (watch.after, watch.due_ns) = (upto, Some(now_ns.saturating_add(pause_ns)));
                 let told = changes.into_iter().map(|change| Event::Changed { watch: id, change });
                 self.events.extend(told);
             }

@@ -4,15 +4,17 @@
 mod support;
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use heliostat_backend_registry::{Limits, Operation, Outcome, SharedStore, Why};
+use heliostat_backend_registry::{Limits, Operation, Outcome, Registry, SharedStore, Why};
 use heliostat_backend_transport::tcp::Tcp;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{
-    Identity, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Secret, Transport,
+    Asker, Identity, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, PeerNode, Peers, Secret,
+    Served, Transport,
 };
 use heliostat_server_registry::{Host, HostOrder, Remote, SERVICE};
 use rustix::event::{eventfd, EventfdFlags};
@@ -108,4 +110,41 @@ fn a_node_that_is_not_there_or_keeps_none_has_done_nothing() {
     let mut back = cluster.host.user(2);
     let outcome = back.ask_for(Operation::Get { key: key("a") }, 1_000_000_000);
     assert!(matches!(outcome, Outcome::NotDone(Why::Unreachable(_))), "{outcome:?}");
+}
+
+/// Says to each watch at once that nothing has changed, and counts them.
+struct Restless(Arc<AtomicUsize>);
+
+impl Peers for Restless {
+    type Order = ();
+
+    fn request(&mut self, _: Asker, _: &[u8], _: &[u8]) -> Served {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        // 8: no changes, up to revision 0.
+        let payload = [&[8][..], &[0; 16]].concat();
+        Served::Reply { header: Vec::new(), payload }
+    }
+
+    fn order(&mut self, (): ()) {}
+
+    fn lost(&mut self, _: PeerNode) {}
+}
+
+#[test]
+fn a_node_that_answers_watches_with_nothing_is_not_asked_as_fast_as_it_answers() {
+    let (host, asked) = (Station::start(1), Arc::new(AtomicUsize::new(0)));
+    host.nodes.host(SERVICE, Restless(asked.clone()));
+    let other = Station::start(2);
+    other.nodes.join(NodeId(1), host.nodes.address(), monotonic_ns() + 30_000_000_000);
+    other.await_joined();
+    let mut remote = Remote::new(other.nodes.caller(), 1, Arc::new(|| {}));
+    remote.watch(key("a"), 0).unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) || asked.load(Ordering::Relaxed) < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is asked again");
+        assert!(remote.next_event(monotonic_ns()).is_none());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pauses = begun.elapsed().as_millis() as usize / 200;
+    assert!(asked.load(Ordering::Relaxed) <= pauses + 2, "{asked:?} in {pauses} pauses");
 }

@@ -142,9 +142,13 @@ impl Engine {
                 self.record_came(wanted, answer);
             }
             Called::Free(token) => {
-                let is_freed = outcome.is_ok_and(|it| it.payload == [0]);
+                let result = match outcome.as_ref().map(|it| it.payload.as_slice()) {
+                    Ok([0]) => Ok(()),
+                    Ok([2]) => Err(Fault::Denied),
+                    _ => Err(Fault::NotPrimary),
+                };
                 if let Some(freer) = self.freeing.remove(&token) {
-                    self.tell_freer(freer, is_freed.then_some(()).ok_or(Fault::NotPrimary));
+                    self.tell_freer(freer, result);
                 }
             }
             Called::Nothing => {}
@@ -188,13 +192,22 @@ impl Engine {
             }
             Kind::Forget => {
                 let (identity, epoch) = take_identity(payload)?;
-                self.with_replica(identity, |replica, effects| replica.forget(epoch, effects));
+                self.with_replica(identity, |replica, effects| {
+                    // Whoever is not its primary has no say; one that it does not know yet it finds in
+                    // the record, which it looks at when nobody is heard.
+                    if replica.placement().primary == member {
+                        replica.forget(epoch, effects);
+                    }
+                });
                 Some(vec![0])
             }
-            Kind::Read if self.keeper().is_some() => Some(self.keep_read(&key_of(about)?)),
-            Kind::Write if self.keeper().is_some() => {
-                let (key, expected) = (key_of(about)?, number_at(payload, 0)?);
-                Some(self.keep_write(&key, expected, payload.get(8..)?))
+            Kind::Read if self.is_keeper() => Some(self.keep_read(&key_of(about)?)),
+            Kind::Write if self.is_keeper() => {
+                let (expected, record) = (number_at(payload, 0)?, payload.get(8..)?);
+                // What is no placement could be of any length.
+                let is_record = record.is_empty() || Placement::decode(record).is_some();
+                let key = key_of(about).filter(|_| is_record)?;
+                Some(self.keep_write(&key, expected, record))
             }
             Kind::Free => {
                 let (user, (identity, _)) = (user_of(about)?, take_identity(payload)?);
@@ -264,29 +277,6 @@ impl Engine {
             None => {}
         }
     }
-
-    pub(crate) fn free_elsewhere(&mut self, identity: Identity, user: u32, freer: Freer) {
-        let found = self.clients.get(&identity).map(|it| it.client.placement().primary);
-        match (found, &freer) {
-            (Some(primary), Freer::Here(_)) if primary != self.starting.me => {
-                let token = self.next();
-                self.freeing.insert(token, freer);
-                let header = header(Kind::Free, &user.to_le_bytes());
-                let message = (header, put_identity(identity, 0), APPEND_NS);
-                self.call(1, primary, message, Called::Free(token));
-            }
-            _ => self.tell_freer(freer, Err(Fault::NotPrimary)),
-        }
-    }
-
-    pub(crate) fn tell_freer(&self, freer: Freer, result: Result<(), Fault>) {
-        match freer {
-            Freer::Node(ask) => {
-                self.replies.reply(ask, Vec::new(), vec![u8::from(result.is_err())]);
-            }
-            Freer::Here(then) => then(result),
-        }
-    }
 }
 
 /// Whether a user may do something with a region, by its record.
@@ -297,5 +287,10 @@ fn may(placement: &Placement, user: u32, action: &Action) -> bool {
         Action::Copy { .. } => Rights::READ.and(Rights::WRITE),
         _ => Rights::ATOMIC,
     };
+    may_have(placement, user, wanted)
+}
+
+/// Whether a user has these rights on a region, by its record.
+pub(crate) fn may_have(placement: &Placement, user: u32, wanted: Rights) -> bool {
     user == placement.owner || (placement.others & wanted.bits()) == wanted.bits()
 }

@@ -9,13 +9,12 @@ use std::time::Duration;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{AskId, Caller, PeerNode, Replies};
 use heliostat_service_replica::{
-    Action, Answered, Client, ClientEffect, Effect, Failed, Fault, Identity, Member, Placement,
-    Replica, RECENT_MAX,
+    Action, Answered, Client, ClientEffect, Effect, Failed, Fault, Identity, Member, Replica,
 };
 
 use crate::input::{Input, Then, Wanted};
 use crate::keeper::Keeper;
-use crate::request::{Draft, Failure, Opened, ReplicaStatus, Shown, Starting};
+use crate::request::{Failure, Opened, ReplicaStatus, Shown, Starting};
 
 /// How often it is looked what waits for time, while something does.
 const TICK_NS: u64 = 20_000_000;
@@ -26,7 +25,7 @@ const SILENCE_NS: u64 = 30_000_000_000;
 /// How long an operation is tried: primaries may change meanwhile.
 const OPERATION_NS_MAX: u64 = 10_000_000_000;
 /// Regions that this node's programs have found.
-const CLIENTS_MAX: usize = 4096;
+pub(crate) const CLIENTS_MAX: usize = 4096;
 /// How long nobody is invited after a node had no room.
 const REFUSED_NS: u64 = 5_000_000_000;
 
@@ -45,7 +44,7 @@ pub(crate) struct Engine {
     pub(crate) operations: HashMap<u64, Asked>,
     submitted: HashMap<u64, (u32, Then<Result<Answered, Failed>>)>,
     pub(crate) opening: HashMap<u64, (String, Then<Result<Opened, Failure>>)>,
-    making: HashMap<u64, (Identity, Then<Result<Opened, Failure>>)>,
+    pub(crate) making: HashMap<u64, (Identity, Then<Result<Opened, Failure>>)>,
     pub(crate) freeing: HashMap<u64, Freer>,
     pub(crate) records: HashMap<u64, Wanted>,
     pub(crate) keeper: Keeper,
@@ -229,6 +228,13 @@ impl Engine {
         }
         let all: Vec<u64> = self.submitted.keys().copied().collect();
         all.into_iter().for_each(|it| self.submitted(it, Err(Failed::Unknown)));
+        let lost = Fault::Unreachable(self.starting.me.node);
+        for (_, then) in std::mem::take(&mut self.making).into_values() {
+            then(Err(Failure::Fault(lost)));
+        }
+        for freer in std::mem::take(&mut self.freeing).into_values() {
+            self.tell_freer(freer, Err(lost));
+        }
         let me = self.starting.me;
         for one in self.clients.values_mut() {
             one.client = Client::new(me, one.client.placement().clone());
@@ -256,97 +262,6 @@ impl Engine {
             one.client.tick(now_ns, &mut effects);
             self.todo.extend(effects.into_iter().map(|it| Todo::Client(*identity, it)));
         }
-    }
-
-    fn make(&mut self, draft: Draft, then: Then<Result<Opened, Failure>>) {
-        if let Some(limit) = self.full(draft.owner, draft.bytes) {
-            return then(Err(Failure::Full(limit)));
-        }
-        let wanted = draft.wanted as usize;
-        let is_meant = |it: &&PeerNode| draft.nodes.is_empty() || draft.nodes.contains(&it.node.0);
-        let nodes = self.joined.values().filter(is_meant);
-        let backups: Vec<Member> = nodes
-            .map(|it| Member { node: it.node.0, life: it.incarnation })
-            .take(wanted.saturating_sub(1))
-            .collect();
-        if backups.len() + 1 < wanted {
-            return then(Err(Failure::TooFew { found: backups.len() + 1 }));
-        }
-        let (me, number) = (self.starting.me, self.next());
-        let identity = Identity { maker: me, number };
-        let Draft { key, owner, others, bytes, wanted, .. } = draft;
-        let placement =
-            Placement { identity, owner, others, bytes, wanted, epoch: 1, primary: me, backups };
-        self.making.insert(number, (identity, then));
-        let mut effects = Vec::new();
-        let replica = Replica::make(placement, RECENT_MAX, number, &mut effects);
-        self.regions.insert(identity, Region { key, replica, refused_ns: 0 });
-        self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
-    }
-
-    /// The limit that leaves no room for another replica, if one does.
-    pub(crate) fn full(&self, owner: u32, bytes: u64) -> Option<u64> {
-        let limits = self.starting.limits;
-        let all = || self.regions.values().map(|it| it.replica.placement());
-        let sum: u64 = all().map(|it| it.bytes).sum();
-        let its: u64 = all().filter(|it| it.owner == owner).map(|it| it.bytes).sum();
-        // An allocation that fails would end the process.
-        if Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)).is_err()
-        {
-            return Some(bytes);
-        }
-        if self.regions.len() >= limits.replicas {
-            return Some(limits.replicas as u64);
-        }
-        if sum.saturating_add(bytes) > limits.bytes {
-            return Some(limits.bytes);
-        }
-        (its.saturating_add(bytes) > limits.bytes_per_user).then_some(limits.bytes_per_user)
-    }
-
-    pub(crate) fn made(&mut self, token: u64, result: Result<(), Fault>) {
-        let Some((identity, then)) = self.making.remove(&token) else { return };
-        let found = self.regions.get(&identity).map(|it| it.replica.placement().clone());
-        match (result, found) {
-            (Ok(()), Some(placement)) => {
-                let key = self.regions[&identity].key.clone();
-                self.opened(key, &placement);
-                then(Ok(Opened { placement }));
-            }
-            (Err(fault), _) => then(Err(Failure::Fault(fault))),
-            (Ok(()), None) => then(Err(Failure::NotFound)),
-        }
-    }
-
-    /// Whether one more region may be found, once those that are gone are forgotten.
-    fn has_room(&mut self) -> bool {
-        if self.clients.len() >= CLIENTS_MAX {
-            self.clients.retain(|_, it| !it.client.is_gone() || it.client.waiting() > 0);
-        }
-        self.clients.len() < CLIENTS_MAX
-    }
-
-    /// A region was found: this node has a client of it from now on.
-    pub(crate) fn opened(&mut self, key: String, placement: &Placement) {
-        let client = Client::new(self.starting.me, placement.clone());
-        self.clients.entry(placement.identity).or_insert(OneClient { key, client });
-    }
-
-    pub(crate) fn free(&mut self, identity: Identity, user: u32, freer: Freer) {
-        let token = self.next();
-        let Some(region) = self.regions.get_mut(&identity) else {
-            return self.free_elsewhere(identity, user, freer);
-        };
-        if !region.replica.is_primary() {
-            return self.free_elsewhere(identity, user, freer);
-        }
-        if region.replica.placement().owner != user {
-            return self.tell_freer(freer, Err(Fault::NotPrimary));
-        }
-        let mut effects = Vec::new();
-        region.replica.free(token, &mut effects);
-        self.freeing.insert(token, freer);
-        self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
     }
 
     fn submit(

@@ -19,6 +19,7 @@ pub mod keeper;
 mod message;
 mod peers;
 mod records;
+mod regions;
 mod request;
 
 pub use handle::{Replicas, Submitter};

@@ -7,7 +7,7 @@
 //! 3               identity, epoch u64    nothing
 //! 4 key           -                      life u64, revision u64, record
 //! 5 key           expected u64, record   life u64, revision u64 (0: it was another)
-//! 6 user u32      identity               0 freed, 1 not
+//! 6 user u32      identity               0 freed, 1 not, 2 the user may not
 //! ```
 
 use heliostat_service_replica::{Identity, Member};

@@ -58,6 +58,11 @@ impl Engine {
         }
     }
 
+    /// Whether this node keeps them.
+    pub(crate) fn is_keeper(&self) -> bool {
+        self.keeper() == Some(self.starting.me.node)
+    }
+
     fn ask_registry(&mut self, key: &str, write: Option<(u64, Vec<u8>)>, wanted: Wanted) {
         let token = self.next();
         self.records.insert(token, wanted);

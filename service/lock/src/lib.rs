@@ -42,7 +42,7 @@ pub use foreign::{Foreign, ForeignSessions};
 pub use key::Key;
 pub use locks::{Effect, Limits, Locks};
 pub use refusal::{Reason, Refusal};
-pub use remote::{fits, RemoteHandle, RemoteLocks, RemoteTicket, Standing, Via};
+pub use remote::{fits, RemoteHandle, RemoteLocks, RemoteTicket, Standing};
 pub use view::Holding;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use heliostat_abi::lock::{Claim, Event, Kind, LockName, Outcome, Shape};
 use heliostat_abi::name::ObjectId;
-use heliostat_service_grant::{Holder, Shares};
+use heliostat_service_grant::{Holder, Shares, Via};
 use proptest::prelude::*;
 
 use crate::*;
@@ -221,7 +221,7 @@ impl World {
                 let from = Foreign { node: 1, link: self.link, session: who, user: 0 };
                 self.foreign.meet(from).ok()
             }
-            _ => self.foreign.find(self.link, who),
+            _ => self.foreign.find(Via { node: 1, link: self.link }, who),
         };
         let Some(session) = session else { return };
         let asker = Asker { session, holder: Holder::user(0) };
@@ -298,12 +298,12 @@ impl World {
         let rung = self.remote.lose(self.via(), None);
         self.rung.extend(rung);
         let mut effects = Vec::new();
-        for session in self.foreign.lose(self.link) {
+        for session in self.foreign.lose(Via { node: 1, link: self.link }) {
             self.here.end(session, &mut effects);
         }
         self.link += 1;
         self.carry(effects);
-        assert_eq!(self.foreign.iter().count(), 0);
+        assert_eq!(self.foreign.count(), 0);
         let holds = self.remote.counts();
         assert_eq!((holds.held, holds.waiting), (0, 0), "by a link that is lost");
     }
@@ -350,7 +350,7 @@ proptest! {
             world.arrive();
             world.come_back();
         }
-        prop_assert_eq!(world.foreign.iter().count(), 0);
+        prop_assert_eq!(world.foreign.count(), 0);
         prop_assert_eq!(world.remote.counts(), Holding::default());
         let left = world.here.holding(world.own.session);
         prop_assert_eq!(world.here.ticket_counts(), (left.held, left.waiting));

@@ -15,18 +15,9 @@ use heliostat_abi::lock::peer::{elsewhere, place_elsewhere};
 use heliostat_abi::lock::{Event, Kind, Outcome};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
-use heliostat_service_grant::{Full, Holder, Quota, Shares};
+use heliostat_service_grant::{Full, Holder, Quota, Shares, Via};
 
 use crate::view::Holding;
-
-/// A node, and the link to it by which something was granted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct Via {
-    /// Which node.
-    pub node: u64,
-    /// By which link.
-    pub link: u64,
-}
 
 /// A handle on a lock of another node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

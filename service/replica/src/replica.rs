@@ -68,6 +68,8 @@ pub enum Fault {
     Unreachable(u64),
     /// This node is not the primary.
     NotPrimary,
+    /// The user may not.
+    Denied,
 }
 
 /// What the registry says of a proposal.

@@ -10,16 +10,16 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod peers;
 mod refusal;
 mod remote;
 mod rpc;
+mod uses;
 mod view;
 
-pub use peers::{PeerSessions, PeerUser};
 pub use refusal::{Reason, Refusal};
 pub use remote::{Remote, Remotes};
 pub use rpc::{Asker, Effect, Key, Limits, Role, Rpc};
+pub use uses::Uses;
 pub use view::Holding;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 pub mod event;
 pub mod file;
+pub mod flush;
 pub mod net;
 pub mod owner;
 pub mod process;

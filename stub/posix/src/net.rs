@@ -19,6 +19,7 @@
 pub mod accept;
 pub mod channel;
 pub mod close;
+pub mod commit;
 pub mod connect;
 pub mod demote;
 pub mod early;
@@ -44,5 +45,6 @@ pub mod socket;
 pub mod switch;
 pub mod transfer;
 pub mod undecided;
+pub mod unflushed;
 pub mod wait;
 pub mod watch;

@@ -18,10 +18,11 @@ use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
 use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
+use crate::net::{commit, unflushed};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{self, Critical};
-use crate::{file, program_rings, report, Answer};
+use crate::{file, flush, program_rings, report, Answer};
 
 /// Notes whose tables these are; at start and in every forked child.
 pub fn adopt() {
@@ -49,6 +50,10 @@ pub fn before_fork() {
         if let Some(stream) = socket.stream() {
             socket.share(&stream);
         }
+    }
+    // Nothing is held back from here on: no connection is this process's alone.
+    if flush::is_busy() {
+        commit::settle();
     }
     hold::push_before_fork();
 }
@@ -105,6 +110,7 @@ pub fn in_forked_child() {
     thread::forget_tid();
     report::forget_in_forked_child();
     socket::reset_in_forked_child();
+    unflushed::reset_in_forked_child();
     life::reset_in_forked_child();
     connect::reset_in_forked_child();
     session::forget_in_forked_child();
@@ -117,7 +123,7 @@ pub fn in_forked_child() {
 
 /// Before the kernel closes `fd`; `Some` refuses because the descriptor is the stub's own.
 pub fn closing(fd: i32) -> Answer {
-    if session::owns(fd) {
+    if session::owns(fd) || flush::owns(fd) {
         return crate::fail(libc::EBADF);
     }
     program_rings::closing(fd);
@@ -140,8 +146,8 @@ pub fn closing(fd: i32) -> Answer {
     None
 }
 
-/// close_range(2): closes what is known one by one, and spares the stub's own descriptor by
-/// naming the ranges around it.
+/// close_range(2): closes what is known one by one, and spares the stub's own descriptors by
+/// naming the ranges around them.
 pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
     if !is_borrowed() {
         let known: Vec<i32> = table::walk(first, last).map(|(fd, _)| fd).collect();
@@ -151,14 +157,25 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
         table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
         program_rings::closing_range(first, last);
     }
-    match session::control_fd() {
-        Some(own) if first <= own && own <= last => {
-            let below = own.checked_sub(1).filter(|end| *end >= first).map(|end| (first, end));
-            let above = (own < last).then(|| (own + 1, last));
-            below.into_iter().chain(above).collect()
-        }
-        _ => vec![(first, last)],
+    let mut own = [session::control_fd(), flush::own_fd()];
+    own.sort_unstable();
+    let mut ranges = vec![(first, last)];
+    for own in own.into_iter().flatten() {
+        ranges = ranges.into_iter().flat_map(|range| around(own, range)).collect();
     }
+    ranges
+}
+
+/// What is left of a range without one number.
+fn around(own: u32, (first, last): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
+    let is_within = first <= own && own <= last;
+    let below = own.checked_sub(1).filter(|end| *end >= first).map(|end| (first, end.min(last)));
+    let above = (own < last).then(|| (own.saturating_add(1), last));
+    let parts = match is_within {
+        true => [below, above],
+        false => [Some((first, last)), None],
+    };
+    parts.into_iter().flatten()
 }
 
 /// After dup, dup2, dup3 or F_DUPFD made `new` from `old`. `is_kept` unless exec closes it.
@@ -190,6 +207,7 @@ fn now_native(old: i32, new: i32) {
 pub fn replacing(old: i32, new: i32) {
     if old != new {
         session::vacate(new);
+        flush::vacate(new);
         closing(new);
     }
 }
@@ -294,5 +312,25 @@ pub fn passing(fd: i32) {
             shared_set::leave_to_kernel(index, Native::SharedSet)
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::around;
+
+    #[test]
+    fn a_number_is_left_out_of_the_ranges_that_hold_it() {
+        let cases: [(u32, (u32, u32), &[(u32, u32)]); 6] = [
+            (5, (3, u32::MAX), &[(3, 4), (6, u32::MAX)]),
+            (3, (3, 9), &[(4, 9)]),
+            (9, (3, 9), &[(3, 8)]),
+            (0, (0, 0), &[]),
+            (2, (3, 9), &[(3, 9)]),
+            (10, (3, 9), &[(3, 9)]),
+        ];
+        for (own, range, expected) in cases {
+            assert_eq!(around(own, range).collect::<Vec<_>>(), expected, "{range:?} without {own}");
+        }
     }
 }

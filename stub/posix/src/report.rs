@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use heliostat_abi::code::{Native, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::session::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
 use heliostat_base::lock::Lock;
@@ -16,7 +16,7 @@ static CURRENT: Lock<Option<Arc<ReportPage>>> = Lock::new(None);
 /// offset from the counters' base, reasons included.
 static EARLY: Lock<[u64; PLACES]> = Lock::new([0; PLACES]);
 /// Eight-byte places from the first counter to the last reason.
-const PLACES: usize = (report::FILE_REASON_BASE - report::COUNTER_BASE) / 8 + report::REASONS_MAX;
+const PLACES: usize = (report::UNHELD_REASON_BASE - report::COUNTER_BASE) / 8 + report::REASONS_MAX;
 
 /// A session's report page; the stub is its only writer.
 struct ReportPage {
@@ -149,6 +149,11 @@ pub fn count_demoted_at_exit(reason: Native) {
 /// Counts an open file whose reads stay the kernel's, or are again.
 pub fn count_unmapped(reason: Unmapped) {
     add(report::file_reason(reason), 1);
+}
+
+/// Counts a flush of a durable file that was waited for.
+pub fn count_unheld(reason: Unheld) {
+    add(report::unheld_reason(reason), 1);
 }
 
 fn add(offset: usize, many: u64) {

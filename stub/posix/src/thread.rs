@@ -177,6 +177,11 @@ pub fn must_defer(signal: i32) -> bool {
     true
 }
 
+/// True while this thread may hold a lock of the stub.
+pub fn is_in_section() -> bool {
+    SECTIONS.with(|sections| sections.depth.get()) != 0
+}
+
 /// Waits in a row that must speak for the other case before the opinion changes.
 const NEARNESS_MAX: i32 = 4;
 

@@ -16,6 +16,8 @@ use crate::registry::{Change, Event, WatchId};
 
 /// How long one stream lasts: a connection that died silently is noticed after it.
 const STREAM_NS: u64 = 5_000_000_000;
+/// A stream that lasts less has been cut off.
+const SHORT_NS: u64 = 100_000_000;
 /// How long etcd is left alone after it did not answer.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Bytes of one line: a change of every record of a large transaction.
@@ -67,7 +69,10 @@ pub(crate) fn start(client: Client, id: WatchId, prefix: Key, after: u64, told: 
 impl Watch {
     fn run(&mut self) {
         loop {
+            let begun_ns = monotonic_ns();
             match self.stream() {
+                // One that etcd ends as soon as it has begun is not begun as fast as that.
+                End::Again if monotonic_ns().saturating_sub(begun_ns) < SHORT_NS => sleep(PAUSE),
                 End::Again => {}
                 End::Failed => {
                     self.client.pass_on();

@@ -1,7 +1,7 @@
 //! The threads that make transfers, and the list of what is done.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use heliostat_base::futex;
 use heliostat_base::mapping::SharedMapping;
 
 use super::lines::Lines;
-use crate::{flags_of, Manner};
+use crate::{flags_of, Allocation, Direction, Manner};
 
 /// Threads of one ring. Each waits for the device on its own, so they bound what the device is
 /// given at once.
@@ -30,6 +30,17 @@ pub enum Work {
     Write(Transfer),
     /// What was written is on the disk.
     Fsync,
+    /// The same, and of what describes the file only what it takes to read it.
+    Fdatasync,
+    /// A range is given back or reads as zero.
+    Allocate {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        bytes: u64,
+        /// Which of the two.
+        what: Allocation,
+    },
     /// The file is so many bytes long.
     Truncate(u64),
 }
@@ -216,26 +227,58 @@ fn whole<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Makes a request: bytes, or minus an errno.
 fn make(job: &Job) -> i32 {
     let fd = job.file.as_raw_fd();
+    match &job.work {
+        Work::Read(Transfer { pieces, offset, manner, .. }) => {
+            // SAFETY: the pieces lie in the mapping of which the request has a share, and may be
+            // written; other processes may write there as well, which the kernel allows for.
+            unsafe { make_transfer(Direction::Read, fd, pieces, *offset, *manner) }
+        }
+        Work::Write(Transfer { pieces, offset, manner, .. }) => {
+            // SAFETY: the pieces lie in the mapping of which the request has a share.
+            unsafe { make_transfer(Direction::Write, fd, pieces, *offset, *manner) }
+        }
+        // SAFETY: takes no pointer.
+        Work::Fsync => until_answered(|| unsafe { libc::fsync(fd) as isize }),
+        // SAFETY: takes no pointer.
+        Work::Fdatasync => until_answered(|| unsafe { libc::fdatasync(fd) as isize }),
+        Work::Allocate { offset, bytes, what } => {
+            let (offset, bytes) = (*offset as i64, *bytes as i64);
+            // SAFETY: takes no pointer.
+            let call = || unsafe { libc::fallocate(fd, what.mode(), offset, bytes) as isize };
+            until_answered(call)
+        }
+        Work::Truncate(bytes) => {
+            // SAFETY: takes no pointer.
+            until_answered(|| unsafe { libc::ftruncate(fd, *bytes as i64) as isize })
+        }
+    }
+}
+
+/// Moves bytes between a file and pieces of memory: bytes, or minus an errno.
+///
+/// # Safety
+/// The pieces are mapped until this returns, and writable where bytes are read into them.
+pub(crate) unsafe fn make_transfer(
+    direction: Direction,
+    fd: RawFd,
+    pieces: &[libc::iovec],
+    offset: u64,
+    manner: Manner,
+) -> i32 {
+    let (start, count) = (pieces.as_ptr(), pieces.len() as i32);
+    let (offset, flags) = (offset as i64, flags_of(manner));
+    until_answered(|| match direction {
+        // SAFETY: the caller keeps the pieces mapped and writable.
+        Direction::Read => unsafe { libc::preadv2(fd, start, count, offset, flags) },
+        // SAFETY: the caller keeps the pieces mapped.
+        Direction::Write => unsafe { libc::pwritev2(fd, start, count, offset, flags) },
+    })
+}
+
+/// Makes a call again while it is interrupted: its answer, or minus an errno.
+fn until_answered(call: impl Fn() -> isize) -> i32 {
     loop {
-        let answer = match &job.work {
-            Work::Read(Transfer { pieces, offset, manner, .. }) => {
-                let (start, count) = (pieces.as_ptr(), pieces.len() as i32);
-                let (offset, flags) = (*offset as i64, flags_of(*manner));
-                // SAFETY: the pieces lie in the mapping of which the request has a share, and may
-                // be written; other processes may write there as well, which the kernel allows for.
-                unsafe { libc::preadv2(fd, start, count, offset, flags) }
-            }
-            Work::Write(Transfer { pieces, offset, manner, .. }) => {
-                let (start, count) = (pieces.as_ptr(), pieces.len() as i32);
-                let (offset, flags) = (*offset as i64, flags_of(*manner));
-                // SAFETY: as above; they are only read.
-                unsafe { libc::pwritev2(fd, start, count, offset, flags) }
-            }
-            // SAFETY: takes no pointer.
-            Work::Fsync => unsafe { libc::fsync(fd) as isize },
-            // SAFETY: takes no pointer.
-            Work::Truncate(bytes) => unsafe { libc::ftruncate(fd, *bytes as i64) as isize },
-        };
+        let answer = call();
         if answer >= 0 {
             return i32::try_from(answer).unwrap_or(i32::MAX);
         }

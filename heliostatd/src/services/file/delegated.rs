@@ -25,7 +25,7 @@ use heliostat_base::clock::monotonic_ns;
 use heliostat_server_file::{
     Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal,
 };
-use heliostat_server_loop::{map_window, Event, NewSession, Order, WindowError};
+use heliostat_server_loop::{map_window, Event, NewSession, Order};
 use heliostat_service_grant::Holder;
 use tracing::{debug, error};
 
@@ -78,7 +78,7 @@ impl Daemon {
         delegated.check_room(id, holder)?;
         let window = map_window(&shown, window_bytes).map_err(|error| {
             debug!(session = %id, %error, "no window");
-            not_a_window(error)
+            Refused::from(error)
         })?;
         let serial = delegated.next_serial();
         let meter = self.services.meters.of(rate, id, holder, monotonic_ns());
@@ -260,12 +260,5 @@ impl Daemon {
         for id in delegated.sessions.into_keys() {
             self.end_connection(id, "a server loop has ended");
         }
-    }
-}
-
-fn not_a_window(error: WindowError) -> Refused {
-    match error {
-        WindowError::NotMemory => Code::BadRecord.into(),
-        WindowError::TooLarge { limit, .. } => full_of(Thing::WindowBytes, Side::Session, limit),
     }
 }

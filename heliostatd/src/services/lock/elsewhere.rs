@@ -14,13 +14,15 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::PeerNode;
-use heliostat_service_lock::{RemoteHandle, RemoteTicket, Standing, Via};
+use heliostat_service_grant::Via;
+use heliostat_service_lock::{RemoteHandle, RemoteTicket, Standing};
 
 use super::requests::{reply, Who};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::lock::across::{Message, Waiter, Wanted};
+use crate::state::asks::Waiter;
+use crate::state::lock::across::{LockMessage, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
@@ -188,7 +190,7 @@ impl Daemon {
         let until_ns = monotonic_ns().saturating_add(ANSWER_NS);
         let waiter = Some(Waiter { session, sequence, until_ns });
         let user = who.uid;
-        self.post_lock(peer, Message::Ask { session, user, process, request, wanted, waiter });
+        self.post_lock(peer, LockMessage::Ask { session, user, process, request, wanted, waiter });
         // Not sent: `answer_later_as` says so.
         Ok(Reply::Done.into())
     }
@@ -204,7 +206,7 @@ impl Daemon {
     ) {
         let Some(peer) = self.lock_peer(via) else { return };
         let (process, waiter) = (0, None);
-        self.post_lock(peer, Message::Ask { session, user, process, request, wanted, waiter });
+        self.post_lock(peer, LockMessage::Ask { session, user, process, request, wanted, waiter });
     }
 
     /// The node that has granted something, while the link stands by which it has.

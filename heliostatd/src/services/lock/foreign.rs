@@ -9,23 +9,19 @@
 //! users when they come from another node.
 
 use heliostat_abi::code::Code;
-use heliostat_abi::lock::name::OWN_USER;
 use heliostat_abi::lock::peer::{PeerLock, PeerNews, PeerReply};
 use heliostat_abi::lock::{LockName, LockRequest};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::Reply;
-use heliostat_control::rights::{Right, Subject};
+use heliostat_control::rights::Right;
 use heliostat_server_node::PeerNode;
-use heliostat_service_grant::Holder;
-use heliostat_service_lock::{Asker, Foreign, ForeignSessions};
+use heliostat_service_grant::{is_of_peer, Holder, Peer};
+use heliostat_service_lock::{Asker, Foreign};
 use tracing::debug;
 
 use super::requests::Who;
 use crate::daemon::Daemon;
 use crate::refused::Refused;
-
-/// No group of this node: those of other nodes' users are not asked for.
-const NO_GROUP: u32 = u32::MAX;
+use crate::services::cluster::{peer_subject, to_peer, via};
 
 impl Daemon {
     /// Answers a message of another node. Both parts are foreign.
@@ -46,8 +42,8 @@ impl Daemon {
                 self.answer_foreign(Foreign { node, link, session, user }, request)
             }
             PeerLock::End { session } => {
-                if let Some(session) = self.services.lock.across.foreign.find(peer.link.0, session)
-                {
+                let known = self.services.lock.across.foreign.find(via(peer), session);
+                if let Some(session) = known {
                     self.end_foreign(session);
                 }
                 Ok(PeerReply::Done)
@@ -57,10 +53,7 @@ impl Daemon {
                 Ok(PeerReply::Done)
             }
         });
-        answer.unwrap_or_else(|Refused { code, limit, bound }| {
-            self.counts.refused(code);
-            PeerReply::Refused { code, limit, bound }
-        })
+        self.reply_or_refusal(answer)
     }
 
     fn answer_foreign(
@@ -68,19 +61,13 @@ impl Daemon {
         from: Foreign,
         request: LockRequest,
     ) -> Result<PeerReply, Refused> {
-        let cluster = self.parts.config.cluster.as_ref();
-        if !cluster.is_some_and(|cluster| cluster.trusts_users) {
-            return Err(Code::Denied.into());
-        }
-        if from.user == OWN_USER {
-            return Err(Code::BadRecord.into());
-        }
+        self.check_peer_user(from.user)?;
         let foreign = &mut self.services.lock.across.foreign;
         let session = match &request {
             // It needs none.
             LockRequest::List { .. } => from.session,
             LockRequest::Open { .. } => foreign.meet(from)?,
-            _ => foreign.find(from.link, from.session).ok_or(Code::NotFound)?,
+            _ => foreign.find(from.via(), from.session).ok_or(Code::NotFound)?,
         };
         if foreign.get(session).is_some_and(|known| known.user != from.user) {
             return Err(Code::BadRecord.into());
@@ -90,7 +77,7 @@ impl Daemon {
         let asker = Asker { session, holder };
         let who = Who { asker, uid: from.user, sees_all: false };
         if matches!(request, LockRequest::List { .. }) {
-            return to_peer(session, self.answer_lock_as(&who, request));
+            return to_peer(session, self.answer_lock_as(&who, request)?);
         }
         let takes_more = matches!(
             request,
@@ -103,7 +90,7 @@ impl Daemon {
             Err(full) => Err(full.into()),
         };
         self.note_foreign(session);
-        to_peer(session, answer)
+        to_peer(session, answer?)
     }
 
     /// Notes how much a session has; one that has nothing is none.
@@ -126,7 +113,7 @@ impl Daemon {
     /// A node is lost: what its sessions have here ends.
     pub(super) fn end_foreign_locks(&mut self, peer: PeerNode) {
         let lock = &mut self.services.lock;
-        let sessions = lock.across.foreign.lose(peer.link.0);
+        let sessions = lock.across.foreign.lose(via(peer));
         let mut effects = Vec::new();
         sessions.iter().for_each(|session| lock.grants.end(*session, &mut effects));
         self.carry_out_lock(effects);
@@ -156,10 +143,10 @@ impl Daemon {
         name: &LockName,
         owner: u32,
     ) -> Result<(), Refused> {
-        if !ForeignSessions::is_one(who.asker.session) {
+        if !is_of_peer(who.asker.session) {
             return self.check_right(who.asker.session, Right::Acquire, name, owner);
         }
-        let subject = Subject::new(who.uid, NO_GROUP);
+        let subject = peer_subject(who.uid);
         let decision = self.parts.config.rules.decide(&subject, Right::Acquire, name, owner);
         if decision.is_allowed() {
             return Ok(());
@@ -167,16 +154,5 @@ impl Daemon {
         let right = Right::Acquire.to_string();
         self.denials.note(who.uid, &right, &name.to_string(), decision);
         Err(Code::Denied.into())
-    }
-}
-
-fn to_peer(
-    session: ObjectId,
-    answer: Result<crate::answer::Answer, Refused>,
-) -> Result<PeerReply, Refused> {
-    match answer?.reply {
-        Reply::Own(reply) => Ok(PeerReply::Own { session, reply }),
-        Reply::Done => Ok(PeerReply::Done),
-        _ => Err(Code::Internal.into()),
     }
 }

@@ -16,7 +16,7 @@ use heliostat_server_node::{NodeCall, PeerNode};
 use tracing::debug;
 
 use crate::daemon::Daemon;
-use crate::state::lock::across::Message;
+use crate::state::lock::across::LockMessage;
 
 /// How long an answer may take that brings something which then has to be given back. The link ends
 /// before, with all that was granted by it, where the node is hung or cut off.
@@ -24,7 +24,7 @@ const CALL_NS: u64 = 60_000_000_000;
 
 impl Daemon {
     /// Sends something to a node, behind all that was sent before.
-    pub(super) fn post_lock(&mut self, peer: PeerNode, message: Message) {
+    pub(super) fn post_lock(&mut self, peer: PeerNode, message: LockMessage) {
         // What was granted by a link that is lost needs no word.
         if self.joined_node(peer.node.0).is_none_or(|joined| joined.link != peer.link) {
             return;
@@ -43,13 +43,13 @@ impl Daemon {
             }
             let Some(message) = outbox.queue.pop_front() else { return };
             let asked = match &message {
-                Message::Ask { session, user, process, request, .. } => PeerLock::Ask {
+                LockMessage::Ask { session, user, process, request, .. } => PeerLock::Ask {
                     user: *user,
                     process: *process,
                     session: *session,
                     request: request.clone(),
                 },
-                Message::End(session) => PeerLock::End { session: *session },
+                LockMessage::End(session) => PeerLock::End { session: *session },
             };
             let token = self.call_lock_node(peer, &asked);
             let outbox = self.services.lock.across.outbox(peer);

@@ -8,7 +8,8 @@ use heliostat_abi::lock::{Event, LockName, LockReply, LockRequest, Outcome, Shap
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_service_lock::{Asker, Effect, ForeignSessions, Key};
+use heliostat_service_grant::is_of_peer;
+use heliostat_service_lock::{Asker, Effect, Key};
 use tracing::debug;
 
 use crate::answer::Answer;
@@ -162,7 +163,7 @@ impl Daemon {
         effects.dedup();
         let mut foreign = Vec::new();
         for Effect::Ring(session) in effects {
-            if ForeignSessions::is_one(session) {
+            if is_of_peer(session) {
                 foreign.push(session);
             } else {
                 self.services.lock.ring(session);

@@ -6,12 +6,13 @@
 
 use heliostat_abi::code::Code;
 use heliostat_abi::lock::peer::PeerReply;
-use heliostat_abi::lock::{Event, LockReply, LockRequest, Outcome as Standing};
+use heliostat_abi::lock::{Event, LockReply, LockRequest, Outcome};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{CallFailure, Effect, Outcome, PeerNode};
-use heliostat_service_lock::{fits, RemoteHandle, Standing as Stands, Via};
+use heliostat_server_node::{CallFailure, Effect, Outcome as CallOutcome, PeerNode};
+use heliostat_service_grant::Via;
+use heliostat_service_lock::{fits, RemoteHandle, Standing};
 use tracing::debug;
 
 use super::elsewhere::{told, unreachable};
@@ -19,10 +20,12 @@ use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::Refused;
-use crate::state::lock::across::{gives_back, GivenUp, Message, Waiter, Wanted};
+use crate::services::cluster::via;
+use crate::state::asks::Waiter;
+use crate::state::lock::across::{gives_back, GivenUp, LockMessage, Wanted};
 
 /// A request whose answer has come: of whom, and what it was.
-struct Asked {
+struct AskedThere {
     peer: PeerNode,
     session: ObjectId,
     user: u32,
@@ -31,9 +34,9 @@ struct Asked {
     waiter: Option<Waiter>,
 }
 
-impl Asked {
+impl AskedThere {
     fn via(&self) -> Via {
-        Via { node: self.peer.node.0, link: self.peer.link.0 }
+        via(self.peer)
     }
 }
 
@@ -44,7 +47,7 @@ type Settled = Result<Result<Answer, Refused>, Nonsense>;
 
 impl Daemon {
     /// Another node has answered, or will not.
-    pub(super) fn take_lock_answer(&mut self, token: u64, outcome: Outcome) {
+    pub(super) fn take_lock_answer(&mut self, token: u64, outcome: CallOutcome) {
         let across = &mut self.services.lock.across;
         let Some(link) = across.end_token(token) else { return };
         let Some((peer, outbox)) = across.outboxes.get_mut(&link) else { return };
@@ -60,12 +63,12 @@ impl Daemon {
             }
         }
         match outbox.on_the_way.remove(&token) {
-            Some(Message::Ask { session, user, request, wanted, waiter, .. }) => {
-                let asked = Asked { peer, session, user, request, wanted, waiter };
+            Some(LockMessage::Ask { session, user, request, wanted, waiter, .. }) => {
+                let asked = AskedThere { peer, session, user, request, wanted, waiter };
                 self.settle_lock(asked, outcome);
             }
-            Some(Message::End(session)) if outcome.is_err() => {
-                outbox.queue.push_back(Message::End(session));
+            Some(LockMessage::End(session)) if outcome.is_err() => {
+                outbox.queue.push_back(LockMessage::End(session));
                 outbox.retry(monotonic_ns());
             }
             _ => {}
@@ -76,7 +79,7 @@ impl Daemon {
         self.send_lock_messages(peer);
     }
 
-    fn settle_lock(&mut self, asked: Asked, outcome: Outcome) {
+    fn settle_lock(&mut self, asked: AskedThere, outcome: CallOutcome) {
         let waiter = asked.waiter;
         let answer = match outcome {
             Ok(found) => match PeerReply::decode(&found.header, &found.payload) {
@@ -103,22 +106,22 @@ impl Daemon {
     }
 
     /// The node has not done it. What gives something back is asked again.
-    fn lock_not_done(&mut self, asked: &Asked) -> Refused {
+    fn lock_not_done(&mut self, asked: &AskedThere) -> Refused {
         if !gives_back(&asked.request) {
             return unreachable(false);
         }
-        let Asked { session, user, wanted, .. } = *asked;
+        let AskedThere { session, user, wanted, .. } = *asked;
         let (process, waiter, request) = (0, None, asked.request.clone());
         if let Some((_, outbox)) = self.services.lock.across.outboxes.get_mut(&asked.peer.link.0) {
             outbox.retry(monotonic_ns());
-            let again = Message::Ask { session, user, process, request, wanted, waiter };
+            let again = LockMessage::Ask { session, user, process, request, wanted, waiter };
             outbox.queue.push_back(again);
         }
         unreachable(true)
     }
 
     /// Nobody knows what the node has done for the session: all that it has there ends.
-    fn doubt_locks(&mut self, asked: &Asked) {
+    fn doubt_locks(&mut self, asked: &AskedThere) {
         if matches!(asked.request, LockRequest::List { .. }) {
             return;
         }
@@ -126,10 +129,10 @@ impl Daemon {
         let lock = &mut self.services.lock;
         let rung = lock.across.remotes.lose(asked.via(), Some(asked.session));
         rung.into_iter().for_each(|session| lock.ring(session));
-        self.post_lock(asked.peer, Message::End(asked.session));
+        self.post_lock(asked.peer, LockMessage::End(asked.session));
     }
 
-    fn settle_lock_reply(&mut self, asked: &Asked, found: PeerReply) -> Settled {
+    fn settle_lock_reply(&mut self, asked: &AskedThere, found: PeerReply) -> Settled {
         let own = match found {
             PeerReply::Refused { code, limit, bound } => {
                 return Ok(self.lock_refused_there(asked, code, limit, bound))
@@ -166,7 +169,7 @@ impl Daemon {
                 self.take_lock_cancelled(asked, ticket, event)
             }
             (Wanted::Return(there), LockReply::Outcome(event)) => {
-                if matches!(event.outcome, Standing::Granted { .. }) {
+                if matches!(event.outcome, Outcome::Granted { .. }) {
                     self.release_lock_there(asked, there);
                 }
                 Ok(Ok(Reply::Done.into()))
@@ -178,14 +181,14 @@ impl Daemon {
     /// A refusal of the node. A ticket that it does not know any more was over before it was cancelled.
     fn lock_refused_there(
         &mut self,
-        asked: &Asked,
+        asked: &AskedThere,
         code: Code,
         limit: u64,
         bound: Bound,
     ) -> Result<Answer, Refused> {
         if let Wanted::Cancelled(ticket) = asked.wanted {
             let removed = self.services.lock.across.remotes.remove_ticket(asked.session, ticket);
-            if let Some(Stands::Cancelled(Some(outcome))) = removed.map(|it| it.standing) {
+            if let Some(Standing::Cancelled(Some(outcome))) = removed.map(|it| it.standing) {
                 return Ok(told(Event { ticket, outcome }));
             }
             if code == Code::NotFound {
@@ -203,7 +206,7 @@ impl Daemon {
 
     fn take_lock_handle(
         &mut self,
-        asked: &Asked,
+        asked: &AskedThere,
         handle: RemoteHandle,
         lock: ObjectId,
     ) -> Result<Answer, Refused> {
@@ -218,7 +221,7 @@ impl Daemon {
             Ok(handle) => Ok(reply(&LockReply::Opened { handle, lock })),
             Err(refused) => {
                 let close = LockRequest::Close { handle: handle.there };
-                let Asked { session, user, .. } = *asked;
+                let AskedThere { session, user, .. } = *asked;
                 self.return_lock(session, user, asked.via(), close, Wanted::Answer);
                 Err(refused)
             }
@@ -226,21 +229,21 @@ impl Daemon {
     }
 
     /// A ticket that was given, or the end of what needs none.
-    fn take_lock_ticket(&mut self, asked: &Asked, handle: ObjectId, event: Event) -> Settled {
+    fn take_lock_ticket(&mut self, asked: &AskedThere, handle: ObjectId, event: Event) -> Settled {
         let (session, there, outcome) = (asked.session, event.ticket, event.outcome);
         let across = &mut self.services.lock.across;
         let early = across.outboxes.get_mut(&asked.peer.link.0);
         let early = early.and_then(|(_, outbox)| outbox.take_early(there));
         let kind = across.remotes.handle(session, handle).map(|handle| handle.kind);
-        if outcome != Standing::Queued && kind.is_some_and(|kind| !fits(kind, outcome)) {
+        if outcome != Outcome::Queued && kind.is_some_and(|kind| !fits(kind, outcome)) {
             return match outcome {
-                Standing::Busy => Ok(Ok(told(Event { ticket: ObjectId::default(), outcome }))),
+                Outcome::Busy => Ok(Ok(told(Event { ticket: ObjectId::default(), outcome }))),
                 _ => Err(Nonsense),
             };
         }
         let stands = match outcome {
-            Standing::Queued => Stands::Waits,
-            Standing::Granted { .. } => Stands::Holds(outcome),
+            Outcome::Queued => Standing::Waits,
+            Outcome::Granted { .. } => Standing::Holds(outcome),
             // It has no ticket.
             _ => return Ok(Ok(told(Event { ticket: ObjectId::default(), outcome }))),
         };
@@ -254,8 +257,8 @@ impl Daemon {
             return Ok(Ok(told(Event { ticket, outcome })));
         }
         match outcome {
-            Standing::Queued => {
-                let Asked { user, .. } = *asked;
+            Outcome::Queued => {
+                let AskedThere { user, .. } = *asked;
                 let cancel = LockRequest::Cancel { ticket: there };
                 self.return_lock(session, user, asked.via(), cancel, Wanted::Return(there));
             }
@@ -265,7 +268,12 @@ impl Daemon {
     }
 
     /// A ticket had got what it waited for before it was cancelled.
-    fn take_lock_cancelled(&mut self, asked: &Asked, ticket: ObjectId, event: Event) -> Settled {
+    fn take_lock_cancelled(
+        &mut self,
+        asked: &AskedThere,
+        ticket: ObjectId,
+        event: Event,
+    ) -> Settled {
         let (session, outcome) = (asked.session, event.outcome);
         let remotes = &mut self.services.lock.across.remotes;
         let Some(found) = remotes.ticket(session, ticket).copied() else {
@@ -274,9 +282,9 @@ impl Daemon {
         if !fits(found.kind, outcome) {
             return Err(Nonsense);
         }
-        if matches!(outcome, Standing::Granted { .. }) {
+        if matches!(outcome, Outcome::Granted { .. }) {
             if asked.waiter.is_some() {
-                remotes.set(session, ticket, Stands::Holds(outcome));
+                remotes.set(session, ticket, Standing::Holds(outcome));
                 return Ok(Ok(told(Event { ticket, outcome })));
             }
             self.release_lock_there(asked, found.there);
@@ -286,7 +294,7 @@ impl Daemon {
     }
 
     /// Releases what nobody wants; who died before is told to the next one.
-    fn release_lock_there(&mut self, asked: &Asked, there: ObjectId) {
+    fn release_lock_there(&mut self, asked: &AskedThere, there: ObjectId) {
         let release = LockRequest::Release { ticket: there, untouched: true };
         self.return_lock(asked.session, asked.user, asked.via(), release, Wanted::Answer);
     }
@@ -301,7 +309,7 @@ impl Daemon {
         links.dedup();
         for link in links {
             let peer = self.services.lock.across.outboxes.get(&link).map(|(peer, _)| *peer);
-            peer.into_iter().for_each(|peer| self.post_lock(peer, Message::End(session)));
+            peer.into_iter().for_each(|peer| self.post_lock(peer, LockMessage::End(session)));
         }
         for GivenUp { waiter, .. } in given_up {
             self.answer_late_to(waiter.session, waiter.sequence, Err(Code::Revoked.into()));
@@ -335,16 +343,15 @@ impl Daemon {
     /// A node is lost: what was granted by it, or waited there, is so no more.
     pub(super) fn lose_lock_node(&mut self, peer: PeerNode) {
         let lock = &mut self.services.lock;
-        let via = Via { node: peer.node.0, link: peer.link.0 };
-        let outbox = lock.across.lose(via.link);
-        let rung = lock.across.remotes.lose(via, None);
+        let outbox = lock.across.lose(peer.link.0);
+        let rung = lock.across.remotes.lose(via(peer), None);
         debug!(node = %peer.node, sessions = rung.len(), "tickets at a node that is lost");
         rung.into_iter().for_each(|session| lock.ring(session));
         let Some(outbox) = outbox else { return };
         let unsent = outbox.queue.into_iter().map(|message| (message, false));
         let sent = outbox.on_the_way.into_values().map(|message| (message, true));
         for (message, is_sent) in unsent.chain(sent) {
-            if let Message::Ask { waiter: Some(waiter), .. } = message {
+            if let LockMessage::Ask { waiter: Some(waiter), .. } = message {
                 self.tell_given_up(vec![GivenUp { waiter, is_sent }]);
             }
         }

@@ -32,7 +32,7 @@ impl Daemon {
             "held": held,
             "waiting": waiting,
             "listed": each,
-            "sessions_of_other_nodes": self.services.lock.across.foreign.iter().count(),
+            "sessions_of_other_nodes": self.services.lock.across.foreign.count(),
             "elsewhere": {
                 "handles": elsewhere.handles,
                 "held": elsewhere.held,

@@ -10,7 +10,8 @@ use heliostat_abi::memory::{MemoryReply, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_service_memory::{Answered, Asker, Key, PeerSessions, Reason, Refusal};
+use heliostat_service_grant::is_of_peer;
+use heliostat_service_memory::{Answered, Asker, Key, Reason, Refusal};
 use tracing::debug;
 
 use super::requests::{reply, Denial};
@@ -48,7 +49,7 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         let id = asker.session;
         // Several programs of another node ask as one: who answers could not tell them apart.
-        if PeerSessions::is_one(id) {
+        if is_of_peer(id) {
             return Err(self.deny_map(asker, key, denial));
         }
         let process = self.session(id)?.pid();
@@ -104,14 +105,8 @@ impl Daemon {
         grants.expire(now_ns).into_iter().for_each(|answered| self.tell_asker(answered));
     }
 
-    /// A connection that waits for an owner or another node has asked something else, or has gone.
-    pub(crate) fn give_up_waiting(&mut self, id: ObjectId) {
-        if self.give_up_lock_waiting(id) {
-            return;
-        }
-        if self.services.memory.across.give_up(id) {
-            return self.answer_late(id, Err(Code::Unreachable.into()));
-        }
+    /// A connection that waits for an owner has asked something else, or has gone.
+    pub(crate) fn give_up_question(&mut self, id: ObjectId) {
         self.services.memory.grants.withdraw(id);
         let unwilling: Refusal = Reason::Unwilling.into();
         self.answer_late(id, Err(unwilling.into()));

@@ -7,7 +7,8 @@ use heliostat_abi::memory::Piece;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Area;
 use heliostat_server_memory::{Hold, MemoryOrder};
-use heliostat_service_memory::{Effect, PeerSessions};
+use heliostat_service_grant::is_of_peer;
+use heliostat_service_memory::Effect;
 use rustix::net::{send, SendFlags};
 use tracing::{error, warn};
 
@@ -65,7 +66,7 @@ impl Daemon {
         // It may have been given back, or lost, in the same breath.
         let Some((region, rights)) = memory.grants.handle(session, handle) else { return };
         if let Some(meter) = meter {
-            match PeerSessions::is_one(session) {
+            match is_of_peer(session) {
                 true => memory.across.holds.limit(session, handle, meter),
                 false => {
                     memory.tell(session, MemoryOrder::Limit { session, handle, meter });
@@ -74,7 +75,7 @@ impl Daemon {
         }
         let told = memory.area(region).is_some_and(|(area, epoch)| {
             let hold = Hold { session, handle, region, rights, area, epoch };
-            if PeerSessions::is_one(session) {
+            if is_of_peer(session) {
                 return memory.across.holds.hold(hold);
             }
             memory.tell(session, MemoryOrder::Hold(Box::new(hold)))
@@ -86,7 +87,7 @@ impl Daemon {
 
     fn close_memory(&mut self, session: ObjectId, handle: ObjectId, effects: &mut Vec<Effect>) {
         let memory = &mut self.services.memory;
-        if PeerSessions::is_one(session) {
+        if is_of_peer(session) {
             memory.across.holds.drop_handle(session, handle);
             return memory.grants.let_go(session, handle, effects);
         }
@@ -104,7 +105,7 @@ impl Daemon {
         effects: &mut Vec<Effect>,
     ) {
         let memory = &mut self.services.memory;
-        if PeerSessions::is_one(session) {
+        if is_of_peer(session) {
             memory.across.holds.settle();
             return memory.grants.left(region, epoch, |other| other == session, effects);
         }
@@ -113,7 +114,7 @@ impl Daemon {
 
     fn place_memory(&mut self, session: ObjectId, region: ObjectId) {
         let memory = &mut self.services.memory;
-        if PeerSessions::is_one(session) {
+        if is_of_peer(session) {
             return match memory.area(region) {
                 Some((area, epoch)) => {
                     memory.across.holds.place(session, region, &area, epoch);

@@ -23,13 +23,16 @@ use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_server_node::{Effect as Done, NodeCall, Outcome, PeerNode};
-use heliostat_service_memory::{Asker, Departing, Effect, Forward, MoveEnd, PeerSessions};
+use heliostat_service_grant::{is_of_peer, Granted};
+use heliostat_service_memory::{Asker, Departing, Effect, Forward, MoveEnd};
 use tracing::{debug, info, warn};
 
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Departure, Return, Step, Waiting, Wanted};
+use crate::services::cluster::via;
+use crate::state::memory::{Departure, Step, Waiting, Wanted};
+use crate::state::returns::Return;
 
 /// How long a message with bytes may be on its way.
 const WRITE_NS: u64 = 10_000_000_000;
@@ -63,7 +66,7 @@ impl Daemon {
         let begun = memory.grants.begin_departure(asker, handle, now_ns, &mut effects);
         let region = begun.map_err(refuse(id))?;
         let (user, _) = memory.grants.owner(region).ok_or(Code::Stale)?;
-        let serial = memory.across.next_token();
+        let serial = memory.across.asks.next_token();
         memory.departures.insert(region, Departure::new(peer, user, serial));
         debug!(session = %id, %region, node, "a region begins to leave");
         self.carry_out_memory(effects);
@@ -93,10 +96,9 @@ impl Daemon {
     fn ask_departure(&mut self, region: ObjectId, request: MemoryRequest) {
         let Some(departure) = self.services.memory.departures.get(&region) else { return };
         let (peer, user, wanted) = (departure.peer, departure.user, Wanted::Departure(region));
-        let (session, until_ns, is_restricted) = (None, u64::MAX, false);
         let (class, returned) = (Class::Normal, None);
-        let waiting =
-            Waiting { session, until_ns, peer, user, is_restricted, wanted, class, returned };
+        let (waiter, is_restricted) = (None, false);
+        let waiting = Waiting { waiter, peer, user, is_restricted, wanted, class, returned };
         if self.send_to_peer(waiting, 0, request).is_err() {
             self.hear_departure(region, Heard::Nothing { may_be_done: false });
         }
@@ -199,7 +201,7 @@ impl Daemon {
         let Ok(messages) = departure.next() else { return self.cancel_departure(region) };
         for (header, payload) in messages {
             let bytes = payload.len() as u64;
-            let token = self.services.memory.across.next_token();
+            let token = self.services.memory.across.asks.next_token();
             let deadline_ns = monotonic_ns().saturating_add(WRITE_NS);
             let (node, link) = (peer.node, Some(peer.link));
             let call = NodeCall { node, link, service: SERVICE, header, payload, deadline_ns };
@@ -297,10 +299,7 @@ impl Daemon {
 
     /// A node is lost: handles there have ended.
     pub(super) fn lose_keepers(&mut self, peer: PeerNode) {
-        let is_its = |it: &heliostat_service_memory::Remote| {
-            (it.node, it.link) == (peer.node.0, peer.link.0)
-        };
-        self.services.memory.keepers.retain(|_, keeper| !is_its(keeper));
+        self.services.memory.keepers.retain(|_, keeper| keeper.via() != via(peer));
     }
 
     /// Asks again about regions that are in doubt: an answer that says nothing may have come after the
@@ -355,7 +354,7 @@ impl Daemon {
         wanted: Allocation,
     ) -> Result<Answer, Refused> {
         let is_bare = wanted.name.is_none() && !wanted.lasting && wanted.others.is_empty();
-        if !PeerSessions::is_one(asker.session) || !is_bare {
+        if !is_of_peer(asker.session) || !is_bare {
             return Err(Code::BadRecord.into());
         }
         let handle = self.allocate_handle(asker, wanted)?;
@@ -371,7 +370,7 @@ impl Daemon {
         (name, others): (Option<MemoryName>, Rights),
         lasting: bool,
     ) -> Result<Answer, Refused> {
-        if !PeerSessions::is_one(asker.session) {
+        if !is_of_peer(asker.session) {
             return Err(Code::BadRecord.into());
         }
         if let Some(name) = &name {

@@ -25,10 +25,13 @@ use super::there::{granted_there, passed_on};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{OfHandle, Return, Waiting, Wanted};
+use crate::services::cluster::said_by;
+use crate::state::asks::Waiter;
+use crate::state::memory::{OfHandle, Waiting, Wanted};
+use crate::state::returns::Return;
 
 /// How long a session waits for another node: less than its program waits for this control plane.
-const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
+pub(super) const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
 /// How long an answer may take that brings a handle which then has to be given back. The link ends
 /// before, with all handles, where the node is hung or cut off.
 const CALL_NS: u64 = 60_000_000_000;
@@ -73,38 +76,12 @@ impl Daemon {
         if is_replicated(LinkId(remote.link)) {
             return self.ask_replicated(asker, handle, &remote, &request);
         }
-        let its = remote.there.handle;
         let (request, wanted) = match request {
             MemoryRequest::Unmap { .. } => return self.unmap_remote(asker.session, handle),
             MemoryRequest::Class { class, .. } => {
                 return self.choose_class(asker.session, handle, class)
             }
-            MemoryRequest::Free { .. } => {
-                (MemoryRequest::Free { handle: its }, Wanted::End(handle))
-            }
-            MemoryRequest::Locate { from, .. } => {
-                (MemoryRequest::Locate { handle: its, from }, Wanted::Of(handle))
-            }
-            MemoryRequest::Grow { bytes, .. } => {
-                (MemoryRequest::Grow { handle: its, bytes }, Wanted::Of(handle))
-            }
-            MemoryRequest::Name { name, others, .. } => {
-                (MemoryRequest::Name { handle: its, name, others }, Wanted::Answer)
-            }
-            MemoryRequest::Appoint { user, rights, .. } => {
-                (MemoryRequest::Appoint { handle: its, user, rights }, Wanted::Answer)
-            }
-            MemoryRequest::Lasting { lasting, .. } => {
-                (MemoryRequest::Lasting { handle: its, lasting }, Wanted::Answer)
-            }
-            MemoryRequest::Move { node, .. } => {
-                (MemoryRequest::Move { handle: its, node }, Wanted::Answer)
-            }
-            MemoryRequest::MoveState { .. } => {
-                (MemoryRequest::MoveState { handle: its }, Wanted::Answer)
-            }
-            // Nobody of another node answers for a region.
-            _ => return Err(Code::BadState.into()),
+            other => by_its_holder(other, handle, remote.there.handle).ok_or(Code::BadState)?,
         };
         if remote.is_lost {
             return Err(Code::Unreachable.into());
@@ -126,14 +103,15 @@ impl Daemon {
         wanted: Wanted,
     ) -> Result<Answer, Refused> {
         let id = asker.session;
-        if !self.services.memory.across.may_ask(peer.node.0) {
+        if !self.services.memory.across.asks.may_ask(peer.node.0) {
             return Err(Code::Unreachable.into());
         }
         let class = self.class_of_request(id, &request)?;
         let process = self.session(id)?.pid();
+        let until_ns = monotonic_ns().saturating_add(ANSWER_NS);
+        let sequence = self.sequence_of(id)?;
         let waiting = Waiting {
-            session: Some(id),
-            until_ns: monotonic_ns().saturating_add(ANSWER_NS),
+            waiter: Some(Waiter { session: id, sequence, until_ns }),
             peer,
             user: asker.uid,
             is_restricted: !asker.is_user,
@@ -163,10 +141,10 @@ impl Daemon {
             payload: Vec::new(),
             deadline_ns: monotonic_ns().saturating_add(CALL_NS),
         };
-        let token = self.services.memory.across.wait(waiting);
+        let token = self.services.memory.across.asks.wait(waiting);
         self.call_node(token, call).map_err(|error| {
             debug!(%error, "another node is not asked");
-            self.services.memory.across.end(token);
+            self.services.memory.across.asks.end(token);
             Code::Unreachable.into()
         })
     }
@@ -176,36 +154,27 @@ impl Daemon {
         if self.take_written(token, &outcome) {
             return;
         }
-        let Some(waiting) = self.services.memory.across.end(token) else { return };
+        let Some(waiting) = self.services.memory.across.asks.end(token) else { return };
         if let Wanted::Departure(region) = waiting.wanted {
             return self.take_departure_answer(region, outcome);
         }
         if let Some(returned) = waiting.returned {
             return self.take_returned(returned, outcome);
         }
-        let answer = outcome.map_err(|error| {
-            debug!(%error, "another node has not answered");
-            Refused::from(Code::Unreachable)
-        });
-        let answer = answer.and_then(|reply| {
-            PeerReply::decode(&reply.header, &reply.payload).map_err(|error| {
-                debug!(node = %waiting.peer.node, %error, "another node's answer is none");
-                Code::Unreachable.into()
-            })
-        });
-        let answer = answer.and_then(|reply| self.translate(&waiting, reply));
-        if let Some(session) = waiting.session {
-            self.answer_late(session, answer);
+        let said = said_by(waiting.peer, outcome);
+        let answer = said.and_then(|reply| self.translate_memory(&waiting, reply));
+        if let Some(Waiter { session, sequence, .. }) = waiting.waiter {
+            self.answer_late_to(session, sequence, answer);
         }
     }
 
     /// What an answer of another node is to a session of this one.
-    fn translate(&mut self, waiting: &Waiting, found: PeerReply) -> Result<Answer, Refused> {
+    fn translate_memory(&mut self, waiting: &Waiting, found: PeerReply) -> Result<Answer, Refused> {
         let (there, own) = match found {
             PeerReply::Refused { code, limit, bound } => return Err(passed_on(code, limit, bound)),
             PeerReply::Done => {
-                if let (Wanted::End(handle), Some(session)) = (waiting.wanted, waiting.session) {
-                    self.forget_remote(session, handle);
+                if let (Wanted::End(handle), Some(waiter)) = (waiting.wanted, waiting.waiter) {
+                    self.forget_remote(waiter.session, handle);
                 }
                 return match waiting.wanted {
                     Wanted::Handle | Wanted::Of(_) | Wanted::Departure(_) => {
@@ -242,7 +211,7 @@ impl Daemon {
         session_there: ObjectId,
         granted: Granted,
     ) -> Result<Answer, Refused> {
-        let Waiting { session, peer, user, is_restricted, .. } = *waiting;
+        let Waiting { waiter, peer, user, is_restricted, .. } = *waiting;
         let there = PeerHandle { session: session_there, handle: granted.handle };
         let remote = Remote {
             node: peer.node.0,
@@ -254,7 +223,8 @@ impl Daemon {
             is_restricted,
             is_lost: false,
         };
-        let taken = session.ok_or(Refused::from(Code::Internal)).and_then(|session| {
+        let taken = waiter.ok_or(Refused::from(Code::Internal)).and_then(|waiter| {
+            let session = waiter.session;
             let holder = self.holder(session)?;
             let remotes = &mut self.services.memory.across.remotes;
             Ok((session, remotes.insert(session, holder, remote)?))
@@ -310,15 +280,22 @@ impl Daemon {
     /// A session has ended: what it holds on other nodes is given back.
     pub(super) fn end_remotes(&mut self, session: ObjectId) {
         let across = &mut self.services.memory.across;
-        across.give_up(session);
+        let given_up = across.asks.give_up(session);
         across.classes.retain(|(its, _), _| *its != session);
         let remotes = across.remotes.end(session);
         let returned = remotes.into_iter().map(|remote| Return { remote, tries: 0 });
         returned.for_each(|returned| self.give_back_remote(returned));
+        self.answer_waiters(given_up, Code::Revoked);
+        let replica = self.services.replica.as_mut();
+        let given_up = replica.map(|it| it.give_up(session)).unwrap_or_default();
+        self.answer_waiters(given_up, Code::Revoked);
     }
 
     /// Answers those that have waited long enough for another node, and gives back what could not be.
     pub(crate) fn end_late_nodes(&mut self, now_ns: u64) {
+        let replica = self.services.replica.as_mut();
+        let late = replica.map(|it| it.expire(now_ns)).unwrap_or_default();
+        self.answer_waiters(late, Code::Unreachable);
         let across = &mut self.services.memory.across;
         if across.next_ns().is_none_or(|until| now_ns < until) {
             return;
@@ -326,9 +303,30 @@ impl Daemon {
         for returned in across.unreturned.take(now_ns) {
             self.give_back_remote(returned);
         }
-        let across = &mut self.services.memory.across;
-        for session in across.expire(now_ns) {
-            self.answer_late(session, Err(Code::Unreachable.into()));
-        }
+        let late = self.services.memory.across.asks.expire(now_ns);
+        self.answer_waiters(late, Code::Unreachable);
     }
+}
+
+/// A request about the region of a handle as the node that has it is asked, by the handle there, and what
+/// its answer is about. None where nobody of another node may ask it.
+fn by_its_holder(
+    request: MemoryRequest,
+    handle: ObjectId,
+    its: ObjectId,
+) -> Option<(MemoryRequest, Wanted)> {
+    use MemoryRequest::*;
+    Some(match request {
+        Free { .. } => (Free { handle: its }, Wanted::End(handle)),
+        Locate { from, .. } => (Locate { handle: its, from }, Wanted::Of(handle)),
+        Grow { bytes, .. } => (Grow { handle: its, bytes }, Wanted::Of(handle)),
+        Name { name, others, .. } => (Name { handle: its, name, others }, Wanted::Answer),
+        Appoint { user, rights, .. } => (Appoint { handle: its, user, rights }, Wanted::Answer),
+        Lasting { lasting, .. } => (Lasting { handle: its, lasting }, Wanted::Answer),
+        Move { node, .. } => (Move { handle: its, node }, Wanted::Answer),
+        MemoryRequest::MoveState { .. } => {
+            (MemoryRequest::MoveState { handle: its }, Wanted::Answer)
+        }
+        _ => return None,
+    })
 }

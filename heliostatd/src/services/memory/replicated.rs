@@ -11,21 +11,27 @@ use heliostat_abi::memory::replicated::Replication;
 use heliostat_abi::memory::{Granted, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
+use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_server_memory::{replicated_link, MemoryOrder, There};
 use heliostat_server_replica::{Draft, Failure, Fault, Opened, Placement};
-use heliostat_service_memory::{Asker, Key, PeerSessions, Remote};
+use heliostat_service_grant::is_of_peer;
+use heliostat_service_memory::{Asker, Key, Remote};
 
+use super::remote::ANSWER_NS;
 use super::there::{granted_there, replicated_peer};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{full_of, Refused};
-use crate::state::replica::{ReplicaEvent, ReplicatedHandle, WaitsForReplica, WantedOfReplica};
+use crate::state::asks::Waiter;
+use crate::state::replica::{
+    number_of, ReplicaEvent, ReplicatedHandle, WaitsForReplica, WantedOfReplica,
+};
 
 impl Daemon {
     /// Whether a name that no region here has may be that of a region on several nodes.
     pub(super) fn may_be_replicated(&self, asker: &Asker) -> bool {
-        let is_here = asker.is_user && !PeerSessions::is_one(asker.session);
+        let is_here = asker.is_user && !is_of_peer(asker.session);
         is_here && self.services.replica.is_some()
     }
 
@@ -85,15 +91,17 @@ impl Daemon {
         let sequence = self.answer_later_as(session).ok_or(Code::Internal)?;
         let replica = self.services.replica.as_mut().ok_or(Code::Internal)?;
         let token = replica.next();
-        let waits = WaitsForReplica { session, sequence, uid: asker.uid, wanted };
-        replica.waiting.insert(token, waits);
+        let until_ns = monotonic_ns().saturating_add(ANSWER_NS);
+        let waiter = Waiter { session, sequence, until_ns };
+        replica.waiting.insert(token, WaitsForReplica { waiter, uid: asker.uid, wanted });
         Ok(token)
     }
 
     /// A region was found or made, or not.
     pub(crate) fn opened_replicated(&mut self, token: u64, result: Result<Opened, Failure>) {
         let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
-        let Some(WaitsForReplica { session, sequence, uid, wanted }) = waits else { return };
+        let Some(WaitsForReplica { waiter, uid, wanted }) = waits else { return };
+        let Waiter { session, sequence, .. } = waiter;
         if self.connections.get(session).is_none_or(|it| it.awaits != Some(sequence)) {
             return;
         }
@@ -190,7 +198,8 @@ impl Daemon {
     /// A region was freed, or not.
     pub(crate) fn freed_replicated(&mut self, token: u64, result: Result<(), Fault>) {
         let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
-        let Some(WaitsForReplica { session, sequence, wanted, .. }) = waits else { return };
+        let Some(WaitsForReplica { waiter, wanted, .. }) = waits else { return };
+        let Waiter { session, sequence, .. } = waiter;
         if let (Ok(()), WantedOfReplica::End(handle)) = (result, wanted) {
             if let Some(remote) = self.forget_remote(session, handle) {
                 self.close_replicated(remote.there);
@@ -214,10 +223,6 @@ impl Daemon {
             replica.handles.remove(number_of(there));
         }
     }
-}
-
-fn number_of(handle: PeerHandle) -> u64 {
-    u64::from(handle.session.generation) << 32 | u64::from(handle.session.index)
 }
 
 /// The key of a region's record.
@@ -246,6 +251,7 @@ fn why_not(failure: Failure) -> Refused {
         Failure::NotFound => Code::NotFound.into(),
         Failure::NoKeeper | Failure::TooFew { .. } => Code::Unreachable.into(),
         Failure::Fault(Fault::Exists) => Code::BadState.into(),
+        Failure::Fault(Fault::Denied) => Code::Denied.into(),
         Failure::Fault(Fault::Full(_)) => full_of(Thing::ReplicaBytes, Side::Node, 0),
         Failure::Fault(Fault::Unreachable(_) | Fault::NotPrimary) => Code::Unreachable.into(),
         Failure::Full(limit) => full_of(Thing::ReplicaBytes, Side::Node, limit),

@@ -11,8 +11,8 @@ use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
-use heliostat_service_grant::Holder;
-use heliostat_service_memory::{Asker, Forward, Key, PeerSessions, Room};
+use heliostat_service_grant::{is_of_peer, Holder};
+use heliostat_service_memory::{Asker, Forward, Key, Room};
 use tracing::{debug, warn};
 
 use crate::answer::Answer;
@@ -231,7 +231,7 @@ impl Daemon {
         // those that its policy names: what it may not name has not come as far as this.
         let given = region.map(|id| self.services.memory.grants.rights_of(id, asker.uid));
         let is_given = given.is_some_and(|given| given.have(rights));
-        let is_here = !PeerSessions::is_one(asker.session);
+        let is_here = !is_of_peer(asker.session);
         let is_data = is_here && Rights::DATA.have(rights);
         for right in needed(rights) {
             let decision = self.decide_memory(asker, right, &key.name, key.uid)?;

@@ -10,23 +10,23 @@ use heliostat_server_node::{LinkId, Outcome};
 use heliostat_service_memory::Remote;
 
 use crate::daemon::Daemon;
-use crate::state::memory::{Return, Waiting, Wanted};
+use crate::state::memory::{Waiting, Wanted};
+use crate::state::returns::Return;
 
 impl Daemon {
     /// Tells a node that nobody has this handle any more. Where it is lost it knows.
-    pub(super) fn give_back_remote(&mut self, returned: Return) {
+    pub(super) fn give_back_remote(&mut self, returned: Return<Remote>) {
         let remote = returned.remote;
         if is_replicated(LinkId(remote.link)) {
             return self.close_replicated(remote.there);
         }
         let Some(peer) = self.node_of(&remote) else { return };
         let Remote { user, is_restricted, there, .. } = remote;
-        let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
-        let (class, its) = (Class::Normal, Some(returned));
-        let waiting =
-            Waiting { session, until_ns, peer, user, is_restricted, wanted, class, returned: its };
+        let (waiter, wanted, class) = (None, Wanted::Answer, Class::Normal);
+        let its = Some(returned);
+        let waiting = Waiting { waiter, peer, user, is_restricted, wanted, class, returned: its };
         let unmap = MemoryRequest::Unmap { handle: there.handle };
-        let may = self.services.memory.across.may_return(remote.node);
+        let may = self.services.memory.across.asks.may_return(remote.node);
         if !may || self.send_to_peer(waiting, 0, unmap).is_err() {
             // As many calls wait as may: a session that ends may have had thousands.
             self.services.memory.across.unreturned.put_off(monotonic_ns(), returned);
@@ -35,7 +35,7 @@ impl Daemon {
 
     /// A node has said whether it takes a handle back. Where it did not, since it has too much to do, or
     /// nobody knows, it is asked again: a handle that it has taken back it refuses, and that is the end.
-    pub(super) fn take_returned(&mut self, returned: Return, outcome: Outcome) {
+    pub(super) fn take_returned(&mut self, returned: Return<Remote>, outcome: Outcome) {
         let reply = outcome.map(|reply| PeerReply::decode(&reply.header, &reply.payload));
         match reply {
             Ok(Ok(PeerReply::Refused { code: Code::Full | Code::Internal, .. })) | Err(_) => {

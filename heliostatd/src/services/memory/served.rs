@@ -8,19 +8,19 @@ use heliostat_abi::memory::MemoryReply;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_loop::{map_window, Event, NewSession, WindowError};
+use heliostat_server_loop::{map_window, Event, NewSession};
 use heliostat_server_memory::MemoryEvent;
 use heliostat_service_grant::Meter;
 use heliostat_service_memory::Asker;
 use tracing::{debug, error};
 
 use super::requests::reply;
-use super::users::peer_subject;
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::refused::{full, full_of, refuse, Refused};
+use crate::services::cluster::peer_subject;
 use crate::shares;
 use crate::state::memory::MemoryLoops;
 
@@ -47,7 +47,7 @@ impl Daemon {
         loops.quota.check(asker.holder, 1).map_err(|it| full(Thing::MemorySessions, it))?;
         let window = map_window(&shown, config.window_bytes).map_err(|error| {
             debug!(session = %id, %error, "no window");
-            not_a_window(error)
+            Refused::from(error)
         })?;
         let serial = loops.next_serial();
         let meter = self.meter_of_memory_session(asker)?;
@@ -187,12 +187,5 @@ impl Daemon {
             }
             self.carry_out_memory(effects);
         }
-    }
-}
-
-fn not_a_window(error: WindowError) -> Refused {
-    match error {
-        WindowError::NotMemory => Code::BadRecord.into(),
-        WindowError::TooLarge { limit, .. } => full_of(Thing::WindowBytes, Side::Session, limit),
     }
 }

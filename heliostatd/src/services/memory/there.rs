@@ -13,12 +13,13 @@ use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::Refused;
+use crate::services::cluster::via;
 
 impl Daemon {
     /// A node is lost: handles there lead nowhere from now on.
     pub(super) fn lose_remotes(&mut self, peer: PeerNode) {
         let memory = &mut self.services.memory;
-        let lost = memory.across.remotes.lose(peer.node.0, peer.link.0);
+        let lost = memory.across.remotes.lose(via(peer));
         debug!(node = %peer.node, lost, "handles on a node that is lost");
         if let Some(loops) = &memory.loops {
             loops.tell_all(|| MemoryOrder::LosePeer(peer));

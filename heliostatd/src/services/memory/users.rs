@@ -9,31 +9,22 @@
 //! are ordinary users when they come from another node.
 
 use heliostat_abi::code::{Code, Side, Thing};
-use heliostat_abi::memory::name::OWN_USER;
 use heliostat_abi::memory::peer::{PeerControl, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::Name;
-use heliostat_control::rights::{Right, Subject};
+use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
 use heliostat_server_memory::PeerMemory;
 use heliostat_server_node::PeerNode;
-use heliostat_service_grant::Holder;
-use heliostat_service_memory::{Asker, PeerSessions, PeerUser};
+use heliostat_service_grant::{is_of_peer, Holder, PeerUser};
+use heliostat_service_memory::Asker;
 use tracing::debug;
 
 use crate::daemon::Daemon;
 use crate::refused::{full_of, refuse, Refused};
-
-/// No group of this node: those of other nodes' users are not asked for.
-const NO_GROUP: u32 = u32::MAX;
-
-/// A user of another node, whose groups are unknown.
-pub(super) fn peer_subject(user: u32) -> Subject {
-    Subject::new(user, NO_GROUP)
-}
+use crate::services::cluster::{peer_subject, to_peer, via};
 
 impl Daemon {
     /// Takes operations of other nodes to the node's thread, if there is one.
@@ -46,37 +37,25 @@ impl Daemon {
 
     /// Answers a request of another node. The header is foreign.
     pub(super) fn answer_memory_peer(&mut self, peer: PeerNode, header: &[u8]) -> PeerReply {
-        match self.try_answer_peer(peer, header) {
-            Ok(reply) => reply,
-            Err(Refused { code, limit, bound }) => {
-                self.counts.refused(code);
-                PeerReply::Refused { code, limit, bound }
-            }
-        }
+        let answer = self.try_answer_memory_peer(peer, header);
+        self.reply_or_refusal(answer)
     }
 
-    fn try_answer_peer(&mut self, peer: PeerNode, header: &[u8]) -> Result<PeerReply, Refused> {
+    fn try_answer_memory_peer(
+        &mut self,
+        peer: PeerNode,
+        header: &[u8],
+    ) -> Result<PeerReply, Refused> {
         let control = PeerControl::decode(header).map_err(|error| {
             debug!(node = %peer.node, %error, "a malformed request of another node");
             Code::BadRecord
         })?;
-        let cluster = self.parts.config.cluster.as_ref();
-        if !cluster.is_some_and(|cluster| cluster.trusts_users) {
-            return Err(Code::Denied.into());
-        }
-        if control.user == OWN_USER {
-            return Err(Code::BadRecord.into());
-        }
+        self.check_peer_user(control.user)?;
         let PeerControl { user, is_restricted, process, request } = control;
         debug!(node = %peer.node, user, process, ?request, "asked by another node");
         let (node, link) = (peer.node.0, peer.link.0);
         let session = self.meet_user(peer, PeerUser { node, link, user, is_restricted })?;
-        let answer = self.answer_memory(session, request, None)?;
-        match answer.reply {
-            Reply::Own(reply) => Ok(PeerReply::Own { session, reply }),
-            Reply::Done => Ok(PeerReply::Done),
-            _ => Err(Code::Internal.into()),
-        }
+        to_peer(session, self.answer_memory(session, request, None)?)
     }
 
     /// The session of a user of another node, which begins with its first request.
@@ -118,7 +97,7 @@ impl Daemon {
         name: impl Into<Name<'a>>,
         owner: u32,
     ) -> Result<Decision, Refused> {
-        if !PeerSessions::is_one(asker.session) {
+        if !is_of_peer(asker.session) {
             return self.decide(asker.session, right, name, owner);
         }
         let subject = peer_subject(asker.uid);
@@ -145,7 +124,7 @@ impl Daemon {
     /// A node is lost: what its users hold here ends.
     pub(super) fn end_memory_users(&mut self, peer: PeerNode) {
         let across = &mut self.services.memory.across;
-        let sessions = across.users.lose(peer.node.0, peer.link.0);
+        let sessions = across.users.lose(via(peer));
         let mut effects = Vec::new();
         for session in sessions {
             let memory = &mut self.services.memory;

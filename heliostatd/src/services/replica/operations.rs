@@ -7,7 +7,7 @@ use heliostat_abi::memory::Rights;
 use heliostat_server_memory::{Answer, NoAnswer, Replicated};
 use heliostat_server_replica::{Action, Answered, Failed, Submitter, OPERATION_BYTES_MAX};
 
-use crate::state::replica::{HandleTable, ReplicatedHandle};
+use crate::state::replica::{number_of, HandleTable, ReplicatedHandle};
 
 /// Gives operations to the thread of replicas.
 pub struct Operations {
@@ -77,11 +77,6 @@ impl Replicated for Operations {
             Err(refusal) => then(Ok((PeerAnswer::refused(refusal), Vec::new()))),
         }
     }
-}
-
-/// By which number a handle is known.
-pub fn number_of(handle: PeerHandle) -> u64 {
-    u64::from(handle.session.generation) << 32 | u64::from(handle.session.index)
 }
 
 /// What an operation needs, and the whole of which it is a part.

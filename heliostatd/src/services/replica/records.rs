@@ -25,7 +25,7 @@ impl Daemon {
     /// The thread asks for a record.
     pub(super) fn ask_record(&mut self, asked: AskRecord) {
         let AskRecord { token, key, write } = asked;
-        let operation = key_of(&key).and_then(|key| match write {
+        let operation = registry_key(&key).and_then(|key| match write {
             None => Some(Operation::Get { key }),
             Some((expected, record)) => {
                 let value = if record.is_empty() { None } else { Some(Value::new(record)?) };
@@ -60,7 +60,7 @@ impl Daemon {
     }
 }
 
-fn key_of(key: &str) -> Option<Key> {
+fn registry_key(key: &str) -> Option<Key> {
     let mut text = String::from("replicas/");
     for letter in key.chars() {
         match letter {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn names_that_differ_have_keys_that_differ() {
-        let all = ["0/kv", "0/Kv", "0/_kv", "0/k_v", "0/KV", "1/kv", "0/k.v"].map(key_of);
+        let all = ["0/kv", "0/Kv", "0/_kv", "0/k_v", "0/KV", "1/kv", "0/k.v"].map(registry_key);
         let texts: std::collections::HashSet<_> =
             all.iter().map(|key| key.as_ref().unwrap().as_str()).collect();
         assert_eq!(texts.len(), all.len());

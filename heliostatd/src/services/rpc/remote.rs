@@ -25,10 +25,16 @@ use super::served::served;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
+use crate::services::cluster::{said_by, via};
+use crate::state::asks::Waiter;
+use crate::state::returns::Return;
 use crate::state::rpc::Waiting;
 
-/// How long another node may take: less than a program waits for this control plane.
+/// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
+/// How long an answer may take that brings a function which then has to be given back. The link ends
+/// before, with all that was granted, where the node is hung or cut off.
+const CALL_NS: u64 = 60_000_000_000;
 
 impl Daemon {
     /// Whether a node is another one.
@@ -51,23 +57,20 @@ impl Daemon {
         if wants_function {
             across.remotes.check(id, asker.holder)?;
         }
-        if !across.may_ask(peer.node.0, false) {
+        if !across.asks.may_ask(peer.node.0) {
             return Err(Code::Unreachable.into());
         }
         let process = self.session(id)?.pid();
-        let sequence = self.answer_later_as(id).ok_or(Code::Internal)?;
-        let session = Some((id, sequence));
-        let waiting = Waiting { session, peer, user: asker.uid, wants_function };
-        let sent = self.send_to_rpc_peer(waiting, process, ObjectId::default(), request);
-        if let (Err(_), Some(connection)) = (&sent, self.connections.get_mut(id)) {
-            connection.awaits = None;
-        }
-        sent?;
-        // Not sent: `answer_later_as` says so.
+        let (sequence, until_ns) = (self.sequence_of(id)?, monotonic_ns() + ANSWER_NS);
+        let waiter = Some(Waiter { session: id, sequence, until_ns });
+        let waiting = Waiting { waiter, peer, user: asker.uid, wants_function, returned: None };
+        self.send_to_rpc_peer(waiting, process, ObjectId::default(), request)?;
+        self.answer_later(id);
+        // Not sent: `answer_later` says so.
         Ok(Reply::Done.into())
     }
 
-    fn send_to_rpc_peer(
+    pub(super) fn send_to_rpc_peer(
         &mut self,
         waiting: Waiting,
         process: u32,
@@ -82,41 +85,33 @@ impl Daemon {
             service: SERVICE,
             header: control.encode().to_vec(),
             payload: Vec::new(),
-            deadline_ns: monotonic_ns().saturating_add(ANSWER_NS),
+            deadline_ns: monotonic_ns().saturating_add(CALL_NS),
         };
-        let token = self.services.rpc.across.wait(waiting);
+        let token = self.services.rpc.across.asks.wait(waiting);
         self.call_node(token, call).map_err(|error| {
             debug!(%error, "another node is not asked");
-            self.services.rpc.across.end(token);
+            self.services.rpc.across.asks.end(token);
             Code::Unreachable.into()
         })
     }
 
     /// Another node has answered, or will not.
     pub(super) fn take_rpc_answer(&mut self, token: u64, outcome: Outcome) {
-        let Some(waiting) = self.services.rpc.across.end(token) else { return };
-        let answer = outcome.map_err(|error| {
-            debug!(%error, "another node has not answered");
-            Refused::from(Code::Unreachable)
-        });
-        let answer = answer.and_then(|reply| {
-            PeerReply::decode(&reply.header, &reply.payload).map_err(|error| {
-                debug!(node = %waiting.peer.node, %error, "another node's answer is none");
-                Code::Unreachable.into()
-            })
-        });
-        let answer = answer.and_then(|reply| self.translate_rpc(&waiting, reply));
-        if let Some((session, sequence)) = waiting.session {
+        let Some(waiting) = self.services.rpc.across.asks.end(token) else { return };
+        if let Some(returned) = waiting.returned {
+            return self.take_returned_function(returned, outcome);
+        }
+        let said = said_by(waiting.peer, outcome);
+        let answer = said.and_then(|reply| self.translate_rpc(&waiting, reply));
+        if let Some(Waiter { session, sequence, .. }) = waiting.waiter {
             self.answer_late_to(session, sequence, answer);
         }
-        self.return_functions();
     }
 
     /// What an answer of another node is to a session of this one.
     fn translate_rpc(&mut self, waiting: &Waiting, found: PeerReply) -> Result<Answer, Refused> {
         let (user_there, own) = match found {
             PeerReply::Refused { code, limit, bound } => return Err(passed_on(code, limit, bound)),
-            PeerReply::Done if waiting.session.is_none() => return Ok(Reply::Done.into()),
             PeerReply::Done => return Err(Code::Unreachable.into()),
             PeerReply::Own { session, reply } => (session, reply),
         };
@@ -138,13 +133,11 @@ impl Daemon {
         user_there: ObjectId,
         info: FunctionInfo,
     ) -> Result<Answer, Refused> {
-        let Waiting { session, peer, user, .. } = *waiting;
+        let Waiting { waiter, peer, user, .. } = *waiting;
         let (node, link) = (peer.node.0, peer.link.0);
         let remote = Remote { node, link, user_there, info, user, is_lost: false };
-        let waits = session.filter(|(id, sequence)| {
-            self.connections.get(*id).is_some_and(|it| it.awaits == Some(*sequence))
-        });
-        let taken = waits.ok_or(Refused::from(Code::Internal)).and_then(|(session, _)| {
+        let taken = waiter.ok_or(Refused::from(Code::Internal)).and_then(|waiter| {
+            let session = waiter.session;
             let holder = self.holder(session)?;
             let remotes = &mut self.services.rpc.across.remotes;
             Ok((session, remotes.insert(session, holder, remote)?))
@@ -156,7 +149,7 @@ impl Daemon {
                 Ok(reply(&RpcReply::Granted(FunctionInfo { function, node, ..info })))
             }
             Err(refused) => {
-                self.services.rpc.across.unreturned.push_back(remote);
+                self.give_function_back(Return { remote, tries: 0 });
                 Err(refused)
             }
         }
@@ -196,47 +189,24 @@ impl Daemon {
             server.tell(RpcOrder::GrantThere { session, who: None, function, there: None });
         }
         if !remote.is_lost {
-            rpc.across.unreturned.push_back(remote);
+            self.give_function_back(Return { remote, tries: 0 });
         }
-        self.return_functions();
         Some(Ok(Reply::Done.into()))
     }
 
     /// A session has ended: what it has on other nodes is given back.
     pub(super) fn end_functions_there(&mut self, session: ObjectId) {
         let across = &mut self.services.rpc.across;
-        let remotes = across.remotes.end(session);
-        across.unreturned.extend(remotes);
-        self.return_functions();
-    }
-
-    /// Gives back what waits for that, as far as calls to its nodes may be made.
-    fn return_functions(&mut self) {
-        for _ in 0..self.services.rpc.across.unreturned.len() {
-            let across = &mut self.services.rpc.across;
-            let Some(remote) = across.unreturned.pop_front() else { return };
-            // Where the link is over the node knows.
-            let peer = self.joined_node(remote.node).filter(|it| it.link.0 == remote.link);
-            let Some(peer) = peer else { continue };
-            let across = &mut self.services.rpc.across;
-            if !across.may_ask(remote.node, true) {
-                across.unreturned.push_back(remote);
-                continue;
-            }
-            let waiting = Waiting { session: None, peer, user: remote.user, wants_function: false };
-            let function = remote.info.function;
-            let leave = RpcRequest::Leave { function, serves: false, calls: true };
-            if self.send_to_rpc_peer(waiting, 0, remote.user_there, leave).is_err() {
-                self.services.rpc.across.unreturned.push_back(remote);
-                return;
-            }
-        }
+        let given_up = across.asks.give_up(session);
+        let remotes = across.remotes.end(session).into_iter();
+        remotes.for_each(|remote| self.give_function_back(Return { remote, tries: 0 }));
+        self.answer_waiters(given_up, Code::Revoked);
     }
 
     /// A node is lost: functions there lead nowhere from now on.
     pub(super) fn lose_functions_there(&mut self, peer: PeerNode) {
         let rpc = &mut self.services.rpc;
-        rpc.across.remotes.lose(peer.node.0, peer.link.0);
+        rpc.across.remotes.lose(via(peer));
         if let Some(server) = &rpc.server {
             server.tell(RpcOrder::Lost(peer));
         }

@@ -6,11 +6,11 @@ use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::file::delegated::DEPTH_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::{FunctionInfo, RpcReply};
-use heliostat_server_loop::{map_window, Event, NewSession, WindowError};
+use heliostat_server_loop::{map_window, Event, NewSession};
 use heliostat_server_node::PeerNode;
 use heliostat_server_rpc::{Role, RpcOrder, ServedFunction, Who};
-use heliostat_service_grant::Meter;
-use heliostat_service_rpc::{Asker, Effect, PeerSessions};
+use heliostat_service_grant::{is_of_peer, Meter};
+use heliostat_service_rpc::{Asker, Effect};
 use tracing::{debug, error};
 
 use super::requests::reply;
@@ -51,7 +51,7 @@ impl Daemon {
         server.quota.check(asker.holder, 1).map_err(|it| full(Thing::RpcSessions, it))?;
         let window = map_window(&shown, config.window_bytes).map_err(|error| {
             debug!(session = %id, %error, "no window");
-            not_a_window(error)
+            Refused::from(error)
         })?;
         let link = NewSession::create(window, Meter::default(), server.next_serial(), 0);
         let (rings, link) = link.map_err(|error| {
@@ -112,10 +112,10 @@ impl Daemon {
                     info.map(|info| RpcOrder::Serve(served(info)))
                 }
                 Effect::Gone(function) => {
-                    self.services.rpc.across.users.forget(function);
+                    self.services.rpc.across.uses.forget(function);
                     Some(RpcOrder::Gone { function })
                 }
-                Effect::Grant { session, function, role } if PeerSessions::is_one(session) => {
+                Effect::Grant { session, function, role } if is_of_peer(session) => {
                     self.grant_to_user(session, function, role);
                     None
                 }
@@ -178,12 +178,5 @@ impl Daemon {
         let sessions: Vec<_> = server.sessions.into_keys().collect();
         error!(sessions = sessions.len(), "the server loop of remote procedure calls has ended");
         sessions.into_iter().for_each(|id| self.end_connection(id, "a server loop has ended"));
-    }
-}
-
-fn not_a_window(error: WindowError) -> Refused {
-    match error {
-        WindowError::NotMemory => Code::BadRecord.into(),
-        WindowError::TooLarge { limit, .. } => full_of(Thing::WindowBytes, Side::Session, limit),
     }
 }

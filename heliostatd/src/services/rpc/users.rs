@@ -15,19 +15,17 @@ use heliostat_abi::rpc::peer::{PeerControl, PeerReply};
 use heliostat_abi::rpc::request::SERVICE;
 use heliostat_abi::rpc::{RpcReply, RpcRequest};
 use heliostat_base::clock::monotonic_ns;
-use heliostat_control::rights::{Right, Subject};
+use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
 use heliostat_server_node::PeerNode;
 use heliostat_server_rpc::{PeerCalls, RpcOrder};
-use heliostat_service_grant::Holder;
-use heliostat_service_rpc::{Asker, Key, PeerSessions, PeerUser, Role};
+use heliostat_service_grant::{is_of_peer, Holder, PeerUser};
+use heliostat_service_rpc::{Asker, Key, Role};
 use tracing::debug;
 
 use crate::daemon::Daemon;
 use crate::refused::{full_of, refuse, Refused};
-
-/// No group of this node: those of other nodes' users are not asked for.
-const NO_GROUP: u32 = u32::MAX;
+use crate::services::cluster::{peer_subject, via};
 
 impl Daemon {
     /// Takes calls of other nodes to the node's thread, if there is one.
@@ -40,13 +38,8 @@ impl Daemon {
 
     /// Answers a request of another node. The header is foreign.
     pub(super) fn answer_rpc_peer(&mut self, peer: PeerNode, header: &[u8]) -> PeerReply {
-        match self.try_answer_rpc_peer(peer, header) {
-            Ok(reply) => reply,
-            Err(Refused { code, limit, bound }) => {
-                self.counts.refused(code);
-                PeerReply::Refused { code, limit, bound }
-            }
-        }
+        let answer = self.try_answer_rpc_peer(peer, header);
+        self.reply_or_refusal(answer)
     }
 
     fn try_answer_rpc_peer(&mut self, peer: PeerNode, header: &[u8]) -> Result<PeerReply, Refused> {
@@ -54,14 +47,8 @@ impl Daemon {
             debug!(node = %peer.node, %error, "a malformed request of another node");
             Code::BadRecord
         })?;
-        let cluster = self.parts.config.cluster.as_ref();
-        if !cluster.is_some_and(|cluster| cluster.trusts_users) {
-            return Err(Code::Denied.into());
-        }
         let PeerControl { user, process, session, request } = control;
-        if user == OWN_USER {
-            return Err(Code::BadRecord.into());
-        }
+        self.check_peer_user(user)?;
         debug!(node = %peer.node, user, process, ?request, "asked by another node");
         match request {
             RpcRequest::Find { user: owner, node: THIS_NODE, name } => {
@@ -88,7 +75,7 @@ impl Daemon {
         user: u32,
         key: &Key,
     ) -> Result<PeerReply, Refused> {
-        let subject = Subject::new(user, NO_GROUP);
+        let subject = peer_subject(user);
         let rules = &self.parts.config.rules;
         let decision = rules.decide(&subject, Right::Call, &key.name, key.uid);
         let grants = &self.services.rpc.grants;
@@ -108,16 +95,18 @@ impl Daemon {
         // What it is granted the loop has to know; a server that has published will need it as well.
         self.rpc_loop()?;
         let (node, link) = (peer.node.0, peer.link.0);
-        let met = self.services.rpc.across.users.meet(PeerUser { node, link, user });
+        // Restricted programs use no functions.
+        let who = PeerUser { node, link, user, is_restricted: false };
         let full = |limit| full_of(Thing::Sessions, Side::Node, limit as u64);
-        let session = met.map_err(|error| full(error.limit))?;
+        let met = self.services.rpc.across.users.meet(who);
+        let (session, _) = met.map_err(|error| full(error.limit))?;
         // Never trusted: a share of its own user's, as any user of this node has.
         let holder = Holder::user(self.subordinates.owner_of(user));
         let (asker, mut effects) = (Asker { session, holder, uid: user }, Vec::new());
         let granted = self.services.rpc.grants.find(&asker, key, &mut effects);
         self.carry_out_rpc(effects);
         let function = granted.map_err(refuse(session))?;
-        self.services.rpc.across.users.add_use(session, function);
+        self.services.rpc.across.uses.add(session, function);
         let info = self.services.rpc.grants.info(function).ok_or(Code::Internal)?;
         Ok(PeerReply::Own { session, reply: Box::new(RpcReply::Granted(info).encode()) })
     }
@@ -128,12 +117,12 @@ impl Daemon {
         session: ObjectId,
         function: ObjectId,
     ) -> Result<PeerReply, Refused> {
-        let users = &mut self.services.rpc.across.users;
-        let is_its = users.get(session).is_some_and(|it| it.link == peer.link.0);
+        let across = &mut self.services.rpc.across;
+        let is_its = across.users.get(session).is_some_and(|it| it.link == peer.link.0);
         if !is_its {
             return Err(Code::NotFound.into());
         }
-        if users.end_use(session, function) {
+        if across.uses.end(session, function) {
             let (mut effects, role) = (Vec::new(), Role { serves: false, calls: true });
             let left = self.services.rpc.grants.leave(session, function, role, &mut effects);
             self.carry_out_rpc(effects);
@@ -157,10 +146,12 @@ impl Daemon {
 
     /// A node is lost: what its users have here ends.
     pub(super) fn end_rpc_users(&mut self, peer: PeerNode) {
-        let sessions = self.services.rpc.across.users.lose(peer.node.0, peer.link.0);
+        let across = &mut self.services.rpc.across;
+        let sessions = across.users.lose(via(peer));
+        across.uses.end_sessions(&sessions);
         let mut effects = Vec::new();
         for session in sessions {
-            debug_assert!(PeerSessions::is_one(session));
+            debug_assert!(is_of_peer(session));
             self.services.rpc.grants.end(session, &mut effects);
         }
         self.carry_out_rpc(effects);

@@ -58,6 +58,8 @@ impl Daemon {
             }),
             "remote_functions": rpc.across.remotes.count(),
             "remote_users": rpc.across.users.count(),
+            "functions_to_give_back": rpc.across.unreturned.len(),
+            "functions_given_up": rpc.across.unreturned.forgotten,
             "listed": listed,
         })
     }

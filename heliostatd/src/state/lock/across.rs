@@ -9,6 +9,8 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_node::PeerNode;
 use heliostat_service_lock::{ForeignSessions, RemoteLocks};
 
+use crate::state::asks::Waiter;
+
 /// Messages to one node that have no answer: some of the calls that one node may have from here. What
 /// comes after them waits here, in order.
 const ON_THE_WAY_MAX: usize = 64;
@@ -17,20 +19,9 @@ const RETRY_NS: u64 = 20_000_000;
 /// News of tickets that came before the answer which names them: one for each message on the way.
 const EARLY_MAX: usize = ON_THE_WAY_MAX;
 
-/// Who waits for an answer, by the request that it made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waiter {
-    /// The session.
-    pub session: ObjectId,
-    /// The request's number.
-    pub sequence: u32,
-    /// When it is told that the node does not answer.
-    pub until_ns: u64,
-}
-
 /// What another node is told or asked.
 #[derive(Clone, Debug)]
-pub enum Message {
+pub enum LockMessage {
     /// Something for a session.
     Ask {
         /// The session, which may have ended meanwhile.
@@ -77,9 +68,9 @@ pub fn gives_back(request: &LockRequest) -> bool {
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// What waits, in order.
-    pub queue: VecDeque<Message>,
+    pub queue: VecDeque<LockMessage>,
     /// Messages without an answer, by token.
-    pub on_the_way: BTreeMap<u64, Message>,
+    pub on_the_way: BTreeMap<u64, LockMessage>,
     /// What tickets without a name became.
     early: VecDeque<(ObjectId, Outcome)>,
     /// Sessions there with news, in order.
@@ -103,11 +94,11 @@ impl Outbox {
 
     /// Keeps what a ticket became that nothing here has yet, if an answer may name it.
     pub fn keep_early(&mut self, session: ObjectId, there: ObjectId, outcome: Outcome) {
-        let may_name = |message: &Message| match message {
-            Message::Ask { session: of, wanted, .. } => {
+        let may_name = |message: &LockMessage| match message {
+            LockMessage::Ask { session: of, wanted, .. } => {
                 *of == session && matches!(wanted, Wanted::Ticket(_))
             }
-            Message::End(_) => false,
+            LockMessage::End(_) => false,
         };
         if self.early.len() < EARLY_MAX && self.on_the_way.values().any(may_name) {
             self.early.push_back((there, outcome));
@@ -130,8 +121,8 @@ impl Outbox {
     fn waiters(&mut self) -> impl Iterator<Item = &mut Option<Waiter>> {
         let all = self.queue.iter_mut().chain(self.on_the_way.values_mut());
         all.filter_map(|message| match message {
-            Message::Ask { waiter, .. } => Some(waiter),
-            Message::End(_) => None,
+            LockMessage::Ask { waiter, .. } => Some(waiter),
+            LockMessage::End(_) => None,
         })
     }
 }
@@ -195,7 +186,7 @@ impl Across {
             let mut kept = VecDeque::new();
             for message in std::mem::take(&mut outbox.queue) {
                 match message {
-                    Message::Ask { waiter: Some(waiter), ref request, .. }
+                    LockMessage::Ask { waiter: Some(waiter), ref request, .. }
                         if is_meant(&waiter) && !gives_back(request) =>
                     {
                         given_up.push(GivenUp { waiter, is_sent: false });
@@ -215,7 +206,7 @@ impl Across {
 
     /// Links by which something of a session is on the way.
     pub fn links_of(&self, session: ObjectId) -> Vec<u64> {
-        let is_its = |message: &Message| matches!(message, Message::Ask { session: of, .. } if *of == session);
+        let is_its = |message: &LockMessage| matches!(message, LockMessage::Ask { session: of, .. } if *of == session);
         let all = self.outboxes.iter();
         let its = all.filter(|(_, (_, outbox))| {
             outbox.queue.iter().chain(outbox.on_the_way.values()).any(is_its)
@@ -233,9 +224,9 @@ impl Across {
 
     /// When there is something to do because time went by.
     pub fn next_ns(&self) -> Option<u64> {
-        let until = |message: &Message| match message {
-            Message::Ask { waiter, .. } => waiter.map(|waiter| waiter.until_ns),
-            Message::End(_) => None,
+        let until = |message: &LockMessage| match message {
+            LockMessage::Ask { waiter, .. } => waiter.map(|waiter| waiter.until_ns),
+            LockMessage::End(_) => None,
         };
         let all = self.outboxes.values().filter_map(|(_, outbox)| {
             let messages = outbox.queue.iter().chain(outbox.on_the_way.values());

@@ -4,25 +4,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use heliostat_abi::cluster::Class;
+use heliostat_abi::code::Thing;
 use heliostat_abi::memory::peer::REMOTE_HANDLES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_memory::PeerHolds;
 use heliostat_server_node::PeerNode;
-use heliostat_service_grant::Shares;
-use heliostat_service_memory::{PeerSessions, Remotes};
+use heliostat_service_grant::{PeerSessions, Shares};
+use heliostat_service_memory::{Remote, Remotes};
 
-use super::returns::{Return, Returns};
-use crate::state::per_node::PerNode;
+use crate::state::asks::{Ask, AskLimits, Asks, Waiter};
+use crate::state::returns::{Return, Returns};
 
 /// Requests to other control planes that have no answer: one of each session, and those that their
 /// sessions have given up. The daemon's calls are 4,096; so some are left to give handles back.
-const WAITING_MAX: usize = 2048;
-/// Those to one node: one that never answers has no more of them.
-const WAITING_PER_NODE_MAX: usize = 256;
-/// Handles that are being given back, in all and to one node; the others wait.
-const RETURNS_MAX: usize = 1024;
-const RETURNS_PER_NODE_MAX: usize = 128;
+const LIMITS: AskLimits = AskLimits { asks: (2048, 256), returns: (1024, 128) };
 
 /// What the daemon keeps of memory between nodes.
 pub struct Across {
@@ -35,12 +31,9 @@ pub struct Across {
     /// How urgent is what is done by these, where that is not normal.
     pub classes: HashMap<(ObjectId, ObjectId), OfHandle>,
     /// Handles to be given back, later or once more.
-    pub unreturned: Returns,
-    /// What was asked of other control planes, by token.
-    waiting: HashMap<u64, Waiting>,
-    asks: PerNode,
-    returns: PerNode,
-    last_token: u64,
+    pub unreturned: Returns<Remote>,
+    /// What was asked of other control planes.
+    pub asks: Asks<Waiting>,
 }
 
 /// How urgent is what is done by a handle.
@@ -56,9 +49,7 @@ pub struct OfHandle {
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     /// Who waits; nobody where something was only given back.
-    pub session: Option<ObjectId>,
-    /// When it is told that the node does not answer.
-    pub until_ns: u64,
+    pub waiter: Option<Waiter>,
     /// Who was asked.
     pub peer: PeerNode,
     /// As whom.
@@ -70,7 +61,7 @@ pub struct Waiting {
     /// How urgent is what will be done by the handle.
     pub class: Class,
     /// The handle that is given back by it, if it is only that.
-    pub returned: Option<Return>,
+    pub returned: Option<Return<Remote>>,
 }
 
 /// What the answer is about.
@@ -94,52 +85,10 @@ impl Across {
         Across {
             users: PeerSessions::default(),
             holds: Arc::new(PeerHolds::new(page.clone())),
-            remotes: Remotes::new(REMOTE_HANDLES_MAX, handles),
+            remotes: Remotes::new(Thing::MemoryHandles, REMOTE_HANDLES_MAX, handles),
             classes: HashMap::new(),
             unreturned: Returns::default(),
-            waiting: HashMap::new(),
-            asks: PerNode::new(WAITING_MAX, WAITING_PER_NODE_MAX),
-            returns: PerNode::new(RETURNS_MAX, RETURNS_PER_NODE_MAX),
-            last_token: 0,
-        }
-    }
-
-    /// Whether a session may ask a node something.
-    pub fn may_ask(&self, node: u64) -> bool {
-        self.asks.full(node).is_none()
-    }
-
-    /// Whether a handle may be given back to a node now.
-    pub fn may_return(&self, node: u64) -> bool {
-        self.returns.full(node).is_none()
-    }
-
-    /// Keeps a request, and names it.
-    pub fn wait(&mut self, waiting: Waiting) -> u64 {
-        self.last_token += 1;
-        self.counts(&waiting).add(waiting.peer.node.0);
-        self.waiting.insert(self.last_token, waiting);
-        self.last_token
-    }
-
-    /// A number for a message that no session waits for.
-    pub fn next_token(&mut self) -> u64 {
-        self.last_token += 1;
-        self.last_token
-    }
-
-    /// A request has ended, or was not made.
-    pub fn end(&mut self, token: u64) -> Option<Waiting> {
-        let waiting = self.waiting.remove(&token)?;
-        self.counts(&waiting).remove(waiting.peer.node.0);
-        Some(waiting)
-    }
-
-    fn counts(&mut self, waiting: &Waiting) -> &mut PerNode {
-        if waiting.returned.is_some() {
-            &mut self.returns
-        } else {
-            &mut self.asks
+            asks: Asks::new(LIMITS),
         }
     }
 
@@ -152,23 +101,22 @@ impl Across {
         count
     }
 
-    /// A session waits for nothing any more; whether it did.
-    pub fn give_up(&mut self, session: ObjectId) -> bool {
-        let all = self.waiting.values_mut();
-        let its = all.filter(|it| it.session == Some(session));
-        its.map(|waiting| waiting.session = None).count() > 0
-    }
-
-    /// Sessions whose time to wait is over; they wait no more.
-    pub fn expire(&mut self, now_ns: u64) -> Vec<ObjectId> {
-        let all = self.waiting.values_mut();
-        let late = all.filter(|it| it.until_ns <= now_ns);
-        late.filter_map(|waiting| waiting.session.take()).collect()
-    }
-
     /// When there is something to do because time went by.
-    pub fn next_ns(&self) -> Option<u64> {
-        let all = self.waiting.values().filter(|it| it.session.is_some());
-        all.map(|waiting| waiting.until_ns).chain(self.unreturned.next_ns()).min()
+    pub fn next_ns(&mut self) -> Option<u64> {
+        self.asks.next_ns().into_iter().chain(self.unreturned.next_ns()).min()
+    }
+}
+
+impl Ask for Waiting {
+    fn node(&self) -> u64 {
+        self.peer.node.0
+    }
+
+    fn is_return(&self) -> bool {
+        self.returned.is_some()
+    }
+
+    fn waiter(&mut self) -> &mut Option<Waiter> {
+        &mut self.waiter
     }
 }

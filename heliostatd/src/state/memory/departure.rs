@@ -16,7 +16,7 @@ const UNDER_WAY_MAX: usize = 8;
 const LOOKED_AT_MAX: u64 = 4 << 20;
 
 /// Header and bytes of a message.
-pub type Message = (Vec<u8>, Vec<u8>);
+pub type WriteMessage = (Vec<u8>, Vec<u8>);
 
 /// What the other node is asked next, or has been.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +121,7 @@ impl Departure {
     ///
     /// # Errors
     /// The region does not lie where it should.
-    pub fn next(&mut self) -> Result<Vec<Message>, OutOfRange> {
+    pub fn next(&mut self) -> Result<Vec<WriteMessage>, OutOfRange> {
         let (mut messages, mut left) = (Vec::new(), LOOKED_AT_MAX);
         let (Some(area), Some(handle)) = (self.area.clone(), self.there) else {
             return Ok(messages);

@@ -7,20 +7,30 @@ use heliostat_abi::stream::channel::direction::SWITCHED;
 use heliostat_abi::stream::channel::SlotState;
 
 use super::socket::{self, Stage};
-use super::{accept, connect, switch};
+use super::{accept, connect, switch, unflushed};
+use crate::flush;
 use crate::thread::Critical;
 
 /// Moves connection `index` to the kernel's path (`switch::leave`).
 #[cold]
 pub fn leave(fd: i32, index: u32, reason: Native) {
+    settle();
     let _critical = Critical::enter();
     accept::decide(fd, index, Some(reason));
     switch::leave(fd, index, reason);
 }
 
+/// What waits for a flush is published before it is taken back for the shadow.
+fn settle() {
+    if flush::is_busy() {
+        unflushed::settle();
+    }
+}
+
 /// As `leave`, with both directions off the ring when this returns.
 #[cold]
 pub fn leave_at_once(fd: i32, index: u32, reason: Native) {
+    settle();
     let _critical = Critical::enter();
     accept::decide(fd, index, Some(reason));
     switch::leave_at_once(fd, index, reason);

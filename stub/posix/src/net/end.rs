@@ -59,14 +59,20 @@ pub fn break_off(socket: &Socket, error: i32) {
 /// The peer broke the protocol: this connection ends with an ordinary error, at both ends.
 #[cold]
 pub fn broken<T>(connection: Connection<'_>, answer: T) -> T {
-    let Connection { fd, socket, stream } = connection;
     report::count(Counter::Corrupt);
+    cut_off(connection);
+    answer
+}
+
+/// Ends this connection with a reset at both ends: what was to be sent never is.
+#[cold]
+pub fn cut_off(connection: Connection<'_>) {
+    let Connection { fd, socket, stream } = connection;
     stream.outgoing.raise(RESET);
     break_off(socket, libc::ECONNRESET);
     socket.end_settled.store(true, Release);
     socket.shadow_ended.store(true, Release);
     call::reset(fd);
-    answer
 }
 
 /// True when nothing more comes in, and it is no error: the other end sent a FIN, or would have.

@@ -1,6 +1,7 @@
 //! Sending on a direct stream: send, write, writev, sendmsg and sendfile.
 
 mod early_steps;
+mod unflushed_step;
 
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -12,12 +13,14 @@ use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, WriteCache};
 
 use early_steps::step_early;
+use unflushed_step::step_unflushed;
 
 use super::early;
 use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
-use super::{accept, demote, end, hold, listen, rest, shadow, side_lock};
+use super::{accept, commit, demote, end, hold, listen, rest, shadow, side_lock};
+use crate::flush;
 use crate::thread::{self, Began, Critical};
 use crate::Answer;
 
@@ -200,6 +203,10 @@ fn when_full(
 ) -> After {
     let fd = blocked.fd;
     listen::renew_if_due();
+    if flush::is_busy() {
+        commit::settle(); // the reader has something to read then, and makes room
+        return After::Again;
+    }
     let stop = |errno| match total {
         0 => After::Return(Some(Err(Errno(errno)))),
         _ => After::Return(Some(Ok(total))),
@@ -245,6 +252,12 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
     let Some(_shared) = side_lock::enter(socket, stream, side_lock::Half::Writing) else {
         return end::broken(Connection::new(fd, socket, stream), SendStep::Gone);
     };
+    if flush::is_watched() || half.cache.unpublished() > 0 {
+        if let Some(step) = step_unflushed(fd, socket, half, source) {
+            return step;
+        }
+    }
+    let Some(stream) = &half.stream else { return SendStep::Native };
     let lane = &stream.outgoing;
     let is_held = hold::concerns(socket, source);
     if is_held {

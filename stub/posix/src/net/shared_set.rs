@@ -2,9 +2,10 @@
 
 use heliostat_abi::code::Native;
 
-use super::switch;
+use super::{switch, unflushed};
 use super::watch::family;
 use super::watch::sets::{Set, SETS, SETS_MAX};
+use crate::flush;
 
 /// Before the set is used: one that several processes use is the kernel's from then on.
 #[inline]
@@ -24,6 +25,9 @@ pub fn leave_to_kernel(index: u32, reason: Native) {
     let direct: Vec<(i32, u32)> =
         inner.all().map(|interest| (interest.fd, interest.socket)).collect();
     drop(inner);
+    if flush::is_busy() {
+        unflushed::settle();
+    }
     for (fd, socket) in direct {
         switch::leave(fd, socket, reason);
     }

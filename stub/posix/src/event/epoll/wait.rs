@@ -13,7 +13,9 @@ use crate::net::watch::family;
 use crate::net::watch::interest::Interest;
 use crate::net::watch::set::Interests;
 use crate::net::watch::sets::{set_for, set_of, Set, SETS};
-use crate::net::{demote, early, shared_set};
+use crate::event::poll;
+use crate::flush;
+use crate::net::{commit, demote, early, shared_set};
 use crate::thread::{Critical, Interrupts};
 use crate::{fail, waiting, Answer};
 
@@ -41,18 +43,35 @@ pub fn look(
     ends: Option<u64>,
     has_mask: bool,
 ) -> Waited {
-    let Some(index) = set_for(epoll) else { return Waited::Answer(None) };
+    let Some(index) = set_for(epoll) else {
+        if flush::is_busy() {
+            commit::settle();
+        }
+        return Waited::Answer(None);
+    };
     let set = &SETS[index as usize];
     shared_set::enter(index, set);
     if out.is_empty() {
+        if flush::is_busy() {
+            commit::settle();
+        }
         return look_only(epoll, set, ends);
-    }
-    let found = collect(epoll, set, out, ends == Some(0));
-    if found > 0 || ends == Some(0) {
-        return Waited::Answer(Some(Ok(found)));
     }
     let interrupts = Interrupts::now();
     let mut found = 0;
+    if flush::is_busy() {
+        let look = || {
+            found = collect(epoll, set, out, false);
+            found > 0
+        };
+        commit::outlast(ends, look, |ring| sleep_beside(epoll, ring));
+    }
+    if found == 0 {
+        found = collect(epoll, set, out, ends == Some(0));
+    }
+    if found > 0 || ends == Some(0) {
+        return Waited::Answer(Some(Ok(found)));
+    }
     let may_spin = !has_mask && has_hot(set);
     let is_ready = may_spin
         && waiting::look(
@@ -70,6 +89,13 @@ pub fn look(
         return Waited::Answer(fail(libc::EINTR));
     }
     begin_sleep(epoll, set, ends)
+}
+
+/// Sleeps until something is in the set, or a flush has ended.
+#[cold]
+fn sleep_beside(epoll: i32, ring: i32) {
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let _ = poll::poll(&mut [entry(epoll), entry(ring)], flush::sleep_limit_ns(), None);
 }
 
 fn has_hot(set: &Set) -> bool {

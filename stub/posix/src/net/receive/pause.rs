@@ -6,7 +6,8 @@ use heliostat_base::sys::Errno;
 use super::{is_impatient, TURNS_MAX};
 use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::wait::{self, Blocked, Wake};
-use crate::net::{listen, shadow};
+use crate::flush;
+use crate::net::{commit, listen, shadow};
 
 /// What it came to.
 pub(super) enum Pause {
@@ -37,6 +38,13 @@ pub(super) fn pause(
 ) -> Pause {
     let (fd, socket) = (blocked.fd, socket::at(index));
     listen::renew_if_due();
+    if flush::is_busy() {
+        // Somebody may wait for what is held back, and this call for him.
+        match is_impatient(socket, flags) {
+            true => commit::look_in(),
+            false => commit::settle(),
+        }
+    }
     if is_impatient(socket, flags) {
         let is_news = shadow::doubt(fd, socket, stream) || shadow::probe_if_stale(fd, socket);
         return match is_news {

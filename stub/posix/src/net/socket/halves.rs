@@ -5,6 +5,7 @@ use std::sync::Arc;
 use heliostat_ring::stream::WriteCache;
 
 use super::Stream;
+use crate::flush::Unflushed;
 use crate::net::undecided::Undecided;
 use crate::report::Line;
 
@@ -36,6 +37,8 @@ pub struct Sender {
     pub stream: Option<Stream>,
     /// What is remembered of the reader.
     pub cache: WriteCache,
+    /// What of `cache`'s unpublished bytes waits for which flush.
+    pub unflushed: Unflushed,
     /// Bytes of one segment of the shadow; 0 until it was asked.
     pub segment: u64,
     /// Payload bytes sent so far.
@@ -65,6 +68,13 @@ impl Sender {
     }
 
     pub(super) const fn empty() -> Self {
-        Self { stream: None, cache: WriteCache::new(), segment: 0, sent: 0, line: None }
+        Self {
+            stream: None,
+            cache: WriteCache::new(),
+            unflushed: Unflushed::new(),
+            segment: 0,
+            sent: 0,
+            line: None,
+        }
     }
 }

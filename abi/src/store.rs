@@ -1,0 +1,31 @@
+//! Durable storage that programs share by name: names, rights, limits.
+//!
+//! An *area* is so many bytes of a store, which has a name among those of one user and lasts over
+//! restarts. Who has a *handle* on it reads and writes it by a server loop. `docs/store-format.md` tells
+//! what lies on the disk.
+
+pub mod limits;
+pub mod name;
+pub mod rights;
+
+pub use name::AreaName;
+pub use rights::AreaRights;
+
+/// What an area is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum AreaKind {
+    /// Bytes.
+    #[default]
+    Raw = 1,
+    /// A log.
+    Log = 2,
+    /// A queue.
+    Queue = 3,
+}
+
+impl AreaKind {
+    /// The kind with this number.
+    pub fn from_number(number: u8) -> Option<AreaKind> {
+        [AreaKind::Raw, AreaKind::Log, AreaKind::Queue].into_iter().find(|it| *it as u8 == number)
+    }
+}

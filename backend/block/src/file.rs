@@ -1,0 +1,378 @@
+//! A file or a disk, past the page cache where that is possible.
+//!
+//! ```text
+//! begin -> waiting -reap-> one alone, and somebody waits: a system call of its own
+//!                          else: io_uring, or threads -> completed
+//!                          durable, by flush: written -> one flush for all that wait -> completed
+//! ```
+//!
+//! A lone operation is made by one system call: a ring adds 10 to 20 us to a write of 80 us. `reap`
+//! then waits for it as long as it takes, which may be longer than was said; [`Options::lone_calls`]
+//! switches that off.
+//!
+//! Whether a durable write is one call (RWF_DSYNC) or a write and a flush is chosen by what
+//! [`measure`](FileDevice::measure) finds on this file. Where a disk has no forced unit access the
+//! kernel flushes after each durable write, and several that are under way share a flush.
+//!
+//! After a flush that failed, alone or as a part of a durable write, nothing is known of what had been
+//! written before, and the kernel and the disk may say of the next flush that all is well. So the
+//! device as a whole has failed then.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use heliostat_backend_uring::{Allocation, By, Manner, NotPrepared, Range, Requests};
+use heliostat_base::mapping::SharedMapping;
+
+use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
+
+mod lone;
+mod measure;
+mod open;
+
+pub use measure::{Costs, Durability};
+pub use open::{OpenError, Options};
+
+/// Bytes that are zeroed by one write.
+const ZEROES_BYTES: usize = 1 << 20;
+/// A wait that is long enough for a system call of its own.
+const LONE_WAIT_MIN: Duration = Duration::from_millis(1);
+/// How long a device that is dropped waits for what is under way.
+const DROP_WAIT: Duration = Duration::from_secs(1);
+
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const EBUSY: i32 = 16;
+const EINVAL: i32 = 22;
+const EOPNOTSUPP: i32 = 95;
+
+/// A file or a disk.
+pub struct FileDevice {
+    file: Arc<OwnedFd>,
+    geometry: Geometry,
+    depth: usize,
+    is_direct: bool,
+    is_disk: bool,
+    durability: Durability,
+    lone_calls: bool,
+    requests: Requests<usize>,
+    /// What is under way, by place; `Requests` knows the place.
+    operations: Vec<Option<Operation>>,
+    free: Vec<usize>,
+    /// Places that are not handed on yet, in order.
+    waiting: Vec<usize>,
+    /// Places of durable writes that are written, and wait for a flush.
+    written: Vec<usize>,
+    /// The same, which the flush under way covers.
+    covered: Vec<usize>,
+    /// What zeroes are written from.
+    zeroes: Buffer,
+    /// Why the device as a whole has failed.
+    failed: Option<BlockError>,
+}
+
+/// An operation under way.
+struct Operation {
+    token: u64,
+    request: Request,
+    /// Whether it is durable only after a flush that it shares.
+    needs_flush: bool,
+    /// Of a zeroing that is made by writes: bytes that are done.
+    zeroed: u64,
+    /// Whether zeroes are written since the device cannot do it by itself.
+    by_writes: bool,
+}
+
+/// The place of the flush that several durable writes share.
+const SHARED_FLUSH: usize = usize::MAX;
+
+impl FileDevice {
+    /// Opens a file or a disk for one process at a time.
+    ///
+    /// # Errors
+    /// It is not there, is in use, or is neither a file nor a disk; or there is no way to drive it.
+    pub fn open(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
+        let opened = open::open(path, &options)?;
+        let depth = options.depth.max(1);
+        let most = u32::try_from(depth + 1).unwrap_or(u32::MAX);
+        let by = options.by.unwrap_or_else(By::available);
+        let requests = Requests::create_for_transfers(by, most.next_power_of_two().min(128), most)
+            .map_err(|error| OpenError::system("io_uring_setup", &error))?;
+        Ok(FileDevice {
+            file: Arc::new(opened.file),
+            geometry: opened.geometry,
+            depth,
+            is_direct: opened.is_direct,
+            is_disk: opened.is_disk,
+            durability: options.durability.unwrap_or(opened.durability),
+            lone_calls: options.lone_calls,
+            requests,
+            operations: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().collect(),
+            waiting: Vec::new(),
+            written: Vec::new(),
+            covered: Vec::new(),
+            zeroes: Buffer::new(ZEROES_BYTES).map_err(|_| OpenError::Memory)?,
+            failed: None,
+        })
+    }
+
+    /// Makes a file of so many zeroes, written one by one: a first write into what was only reserved
+    /// takes a hundred times as long as a second. The file must not be there yet.
+    ///
+    /// # Errors
+    /// It is there, or there is no room: what was written of it is removed.
+    pub fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
+        open::create(path, bytes)
+    }
+
+    /// Whether bytes go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// How requests are made.
+    pub fn by(&self) -> By {
+        self.requests.by()
+    }
+
+    /// How writes are made durable.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Sets how writes are made durable, from the next on.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+    }
+
+    /// Measures what each way of a durable write costs here: the median of `count` of each. Writes
+    /// again what lies at `offset`, one sector or page, so nothing may be under way.
+    ///
+    /// # Errors
+    /// The range is not the device's, something is under way, or a read or write failed.
+    pub fn measure(&mut self, offset: u64, count: usize) -> Result<Costs, BlockError> {
+        measure::measure(self, offset, count)
+    }
+
+    fn under_way(&self) -> usize {
+        self.operations.len() - self.free.len()
+    }
+
+    /// Whether a write is to be followed by a flush that it shares, for it to be durable.
+    fn flushes_after(&self, is_alone: bool) -> bool {
+        match self.durability {
+            Durability::Dsync => false,
+            Durability::Flush => true,
+            Durability::DsyncAlone => !is_alone,
+        }
+    }
+
+    /// Gives what waits to the ring, as far as that has room.
+    fn submit(&mut self) -> Result<(), BlockError> {
+        let mut waiting = std::mem::take(&mut self.waiting).into_iter();
+        for place in waiting.by_ref() {
+            if self.prepare(place).is_err() {
+                self.waiting.push(place);
+                break;
+            }
+        }
+        self.waiting.extend(waiting);
+        if self.covered.is_empty() && !self.written.is_empty() {
+            let file = self.file.clone();
+            if self.requests.fdatasync(SHARED_FLUSH, &file).is_ok() {
+                self.covered = std::mem::take(&mut self.written);
+            }
+        }
+        self.requests.submit().or_else(later)
+    }
+
+    fn prepare(&mut self, place: usize) -> Result<(), NotPrepared> {
+        let by_flush = self.flushes_after(self.under_way() == 1);
+        let Some(Some(operation)) = self.operations.get_mut(place) else { return Ok(()) };
+        let (file, requests) = (self.file.clone(), &mut self.requests);
+        match &operation.request {
+            Request::Read { offset, into } => {
+                let range = [Range { offset: into.at, len: into.bytes }];
+                requests.read(place, &file, *offset, (&into.memory, &range), Manner::Direct)
+            }
+            Request::Write { offset, from, durable } => {
+                let range = [Range { offset: from.at, len: from.bytes }];
+                operation.needs_flush = *durable && by_flush;
+                let manner = if *durable && !by_flush { Manner::Durable } else { Manner::Direct };
+                requests.write(place, &file, *offset, (&from.memory, &range), manner)
+            }
+            Request::Flush => requests.fdatasync(place, &file),
+            Request::Discard { offset, bytes } => {
+                requests.allocate(place, &file, (*offset, *bytes), Allocation::Discard)
+            }
+            Request::Zero { offset, bytes } if !operation.by_writes => {
+                requests.allocate(place, &file, (*offset, *bytes), Allocation::Zero)
+            }
+            Request::Zero { offset, bytes } => {
+                let (done, offset) = (operation.zeroed, offset + operation.zeroed);
+                let zeroes = &self.zeroes;
+                let len = zeroes.bytes.min(usize::try_from(bytes - done).unwrap_or(usize::MAX));
+                let range = [Range { offset: zeroes.at, len }];
+                requests.write(place, &file, offset, (&zeroes.memory, &range), Manner::Direct)
+            }
+        }
+        .map(|_| ())
+    }
+
+    /// Takes what the ring has completed.
+    fn collect(&mut self, completions: &mut Vec<Completion>) {
+        while let Some((place, result)) = self.requests.reap() {
+            if place == SHARED_FLUSH {
+                let result = judge(result, 0);
+                for place in std::mem::take(&mut self.covered) {
+                    self.complete(place, result, completions);
+                }
+                continue;
+            }
+            if let Some(result) = self.go_on(place, result) {
+                self.complete(place, result, completions);
+            }
+        }
+    }
+
+    /// What an operation has come to, or `None` if it goes on.
+    fn go_on(&mut self, place: usize, result: i32) -> Option<Result<(), BlockError>> {
+        let operation = self.operations.get_mut(place)?.as_mut()?;
+        match &operation.request {
+            Request::Read { into, .. } => Some(judge(result, into.bytes)),
+            Request::Write { from, .. } => {
+                let written = judge(result, from.bytes);
+                if written.is_ok() && operation.needs_flush {
+                    self.written.push(place);
+                    return None;
+                }
+                Some(written)
+            }
+            Request::Flush | Request::Discard { .. } => Some(judge(result, 0)),
+            Request::Zero { bytes, .. } => {
+                if operation.by_writes && result > 0 {
+                    operation.zeroed += result as u64;
+                }
+                let is_refused = !operation.by_writes && result == -EOPNOTSUPP;
+                let is_done = !operation.by_writes || operation.zeroed >= *bytes;
+                if !is_refused && (result < 0 || is_done) {
+                    return Some(judge(result, 0));
+                }
+                operation.by_writes = true;
+                self.waiting.push(place);
+                None
+            }
+        }
+    }
+
+    fn complete(
+        &mut self,
+        place: usize,
+        result: Result<(), BlockError>,
+        completions: &mut Vec<Completion>,
+    ) {
+        if let Some(operation) = self.operations.get_mut(place).and_then(Option::take) {
+            let durable = match operation.request {
+                Request::Write { durable, .. } => durable,
+                ref request => matches!(request, Request::Flush),
+            };
+            self.failed = self.failed.or(result.err().filter(|_| durable));
+            self.free.push(place);
+            completions.push(Completion { token: operation.token, result });
+        }
+    }
+}
+
+impl Device for FileDevice {
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.requests.forget(memory);
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn begin(&mut self, token: u64, request: Request) -> Result<(), BeginError> {
+        self.geometry.check(&request)?;
+        let full = BeginError::Full { depth: self.depth };
+        let place = self.free.pop().ok_or(full)?;
+        let by_writes = matches!(request, Request::Zero { .. }) && !self.is_disk;
+        let needs_flush = false;
+        let operation = Operation { token, request, needs_flush, zeroed: 0, by_writes };
+        // `place` came from `free`, which holds places of `operations` only.
+        self.operations[place] = Some(operation);
+        self.waiting.push(place);
+        Ok(())
+    }
+
+    fn reap(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if self.call_lone(wait, completions) {
+            return Ok(());
+        }
+        let (until, before) = (wait.map(|wait| Instant::now() + wait), completions.len());
+        self.submit()?;
+        loop {
+            self.collect(completions);
+            if wait.is_some_and(|wait| wait >= LONE_WAIT_MIN) {
+                self.flush_written(completions);
+            }
+            // What goes on, by the next write or by a flush.
+            self.submit()?;
+            let Some(until) = until else { break };
+            let left = until.saturating_duration_since(Instant::now());
+            if completions.len() > before || self.under_way() == 0 || left.is_zero() {
+                break;
+            }
+            self.requests.sleep(Some(left)).or_else(later)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FileDevice {
+    /// What is under way would otherwise be written under the next one who opens the file. If it
+    /// does not end, the file stays locked as long as this process lives.
+    fn drop(&mut self) {
+        let (until, mut completions) = (Instant::now() + DROP_WAIT, Vec::new());
+        self.waiting.clear();
+        while self.requests.under_way() > 0 && Instant::now() < until {
+            let _ = self.requests.sleep(Some(DROP_WAIT / 10));
+            self.collect(&mut completions);
+        }
+    }
+}
+
+/// What a result says of an operation that should have moved so many bytes.
+fn judge(result: i32, bytes: usize) -> Result<(), BlockError> {
+    match usize::try_from(result) {
+        Err(_) => Err(BlockError::Device { errno: -result }),
+        Ok(moved) if moved < bytes => Err(BlockError::Short { moved: moved as u64 }),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// What is prepared and not taken by the kernel now is offered again.
+fn later(error: io::Error) -> Result<(), BlockError> {
+    match error.raw_os_error() {
+        Some(EBUSY | EAGAIN) => Ok(()),
+        errno => Err(BlockError::Device { errno: errno.unwrap_or(EIO) }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

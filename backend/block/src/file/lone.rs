@@ -1,0 +1,78 @@
+//! Operations made by a system call each: the only one there is, and those that are measured.
+
+use std::time::Duration;
+
+use heliostat_backend_uring::{transfer, Direction, Manner, Range};
+
+use super::{judge, FileDevice, EINVAL, LONE_WAIT_MIN};
+use crate::{BlockError, Buffer, Completion, Request};
+
+impl FileDevice {
+    /// Makes the only operation there is by a system call, where somebody waits for it; false where
+    /// that is not so.
+    pub(super) fn call_lone(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> bool {
+        let [place] = self.waiting[..] else { return false };
+        let is_waited_for = wait.is_some_and(|wait| wait >= LONE_WAIT_MIN);
+        if !self.lone_calls || !is_waited_for || self.under_way() != 1 {
+            return false;
+        }
+        let Some(result) = self.call(place) else { return false };
+        self.waiting.clear();
+        self.complete(place, result, completions);
+        true
+    }
+
+    /// Flushes by a system call what is written and waits for that, where nothing else is under way:
+    /// the ring would give the flush to a thread of the kernel's.
+    pub(super) fn flush_written(&mut self, completions: &mut Vec<Completion>) {
+        let is_all = self.requests.under_way() == 0 && self.waiting.is_empty();
+        if !self.lone_calls || !is_all || self.written.is_empty() {
+            return;
+        }
+        let result = self.flush();
+        for place in std::mem::take(&mut self.written) {
+            self.complete(place, result, completions);
+        }
+    }
+
+    /// Makes the only operation there is by a system call; `None` where that is none for one.
+    fn call(&self, place: usize) -> Option<Result<(), BlockError>> {
+        let operation = self.operations.get(place)?.as_ref()?;
+        let by_flush = self.flushes_after(true);
+        match &operation.request {
+            Request::Read { offset, into } => {
+                Some(self.transfer(Direction::Read, *offset, into, Manner::Plain))
+            }
+            Request::Write { offset, from, durable } => {
+                let manner = if *durable && !by_flush { Manner::Durable } else { Manner::Plain };
+                let written = self.transfer(Direction::Write, *offset, from, manner);
+                Some(
+                    written.and_then(|()| if *durable && by_flush { self.flush() } else { Ok(()) }),
+                )
+            }
+            Request::Flush => Some(self.flush()),
+            Request::Discard { .. } | Request::Zero { .. } => None,
+        }
+    }
+
+    pub(super) fn transfer(
+        &self,
+        direction: Direction,
+        offset: u64,
+        buffer: &Buffer,
+        manner: Manner,
+    ) -> Result<(), BlockError> {
+        let range = Range { offset: buffer.at, len: buffer.bytes };
+        let answer = transfer(direction, &self.file, offset, (&buffer.memory, range), manner);
+        judge(answer.unwrap_or(-EINVAL), buffer.bytes)
+    }
+
+    pub(super) fn flush(&self) -> Result<(), BlockError> {
+        rustix::fs::fdatasync(&*self.file)
+            .map_err(|errno| BlockError::Device { errno: errno.raw_os_error() })
+    }
+}

@@ -1,0 +1,185 @@
+//! How a file or disk is opened: for whom, past which caches, with which alignment.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::io::Errno;
+
+use heliostat_backend_uring::By;
+
+use super::Durability;
+use crate::Geometry;
+
+/// How a device is to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Operations at once, 1 at least.
+    pub depth: usize,
+    /// Past the page cache, where the file system can do that.
+    pub direct: bool,
+    /// By an io_uring or by threads; by what there is, if not said.
+    pub by: Option<By>,
+    /// How writes are made durable; by what the disk says of itself, if not said.
+    pub durability: Option<Durability>,
+    /// Whether a lone operation that is waited for is made by a system call of its own.
+    pub lone_calls: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { depth: 64, direct: true, by: None, durability: None, lone_calls: true }
+    }
+}
+
+/// Why a device could not be opened or made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// Somebody else has it open, or it is mounted.
+    InUse,
+    /// It is neither a file nor a disk.
+    NotADevice,
+    /// It has not even one sector.
+    Empty,
+    /// No memory.
+    Memory,
+    /// The kernel refused.
+    System {
+        /// What was asked for.
+        call: &'static str,
+        /// What it answered.
+        errno: i32,
+    },
+}
+
+impl OpenError {
+    pub(super) fn system(call: &'static str, error: &std::io::Error) -> OpenError {
+        OpenError::System { call, errno: error.raw_os_error().unwrap_or(super::EIO) }
+    }
+
+    fn call(call: &'static str) -> impl Fn(Errno) -> OpenError {
+        move |errno| OpenError::System { call, errno: errno.raw_os_error() }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::InUse => f.write_str("the device is in use"),
+            OpenError::NotADevice => f.write_str("neither a file nor a disk"),
+            OpenError::Empty => f.write_str("the device is smaller than one sector"),
+            OpenError::Memory => f.write_str("no memory"),
+            OpenError::System { call, errno } => {
+                write!(f, "{call}: {}", std::io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// An open device.
+pub(super) struct Opened {
+    pub(super) file: OwnedFd,
+    pub(super) geometry: Geometry,
+    pub(super) is_direct: bool,
+    pub(super) is_disk: bool,
+    pub(super) durability: Durability,
+}
+
+/// What a crash leaves whole, where nobody says more.
+const SECTOR_BYTES: u32 = 512;
+const SECTOR_BYTES_MAX: u32 = 4096;
+const CREATE_BYTES: usize = 1 << 20;
+
+pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
+    let is_disk = match FileType::from_raw_mode(kind.st_mode) {
+        FileType::RegularFile => false,
+        FileType::BlockDevice => true,
+        _ => return Err(OpenError::NotADevice),
+    };
+    // Of a disk O_EXCL refuses one that is mounted.
+    let exclusive = if is_disk { OFlags::EXCL } else { OFlags::empty() };
+    let plain = OFlags::RDWR | OFlags::CLOEXEC | exclusive;
+    let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
+    let opened = match rustix::fs::open(path, plain | direct, Mode::empty()) {
+        Err(Errno::INVAL) if options.direct => rustix::fs::open(path, plain, Mode::empty()),
+        opened => opened,
+    };
+    let file = opened.map_err(|errno| match errno {
+        Errno::BUSY => OpenError::InUse,
+        errno => OpenError::call("open")(errno),
+    })?;
+    lock(&file)?;
+    let flags = rustix::fs::fcntl_getfl(&file).map_err(OpenError::call("fcntl"))?;
+    let is_direct = flags.contains(OFlags::DIRECT);
+    let geometry = geometry(&file, is_direct)?;
+    let forced = super::measure::forced_unit_access(&file).unwrap_or(false);
+    let durability = if forced { Durability::Dsync } else { Durability::DsyncAlone };
+    Ok(Opened { file, geometry, is_direct, is_disk, durability })
+}
+
+fn lock(file: &OwnedFd) -> Result<(), OpenError> {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
+        Errno::WOULDBLOCK => OpenError::InUse,
+        errno => OpenError::call("flock")(errno),
+    })
+}
+
+fn geometry(file: &OwnedFd, is_direct: bool) -> Result<Geometry, OpenError> {
+    let size = rustix::fs::seek(file, SeekFrom::End(0)).map_err(OpenError::call("lseek"))?;
+    let (sector_bytes, memory_alignment) = alignment(file, is_direct);
+    let bytes = size - size % u64::from(sector_bytes);
+    match bytes {
+        0 => Err(OpenError::Empty),
+        bytes => Ok(Geometry { bytes, sector_bytes, memory_alignment, discard_zeroes: true }),
+    }
+}
+
+/// What offsets, and what memory has to be aligned to. A kernel before 6.1 does not tell: then what
+/// every disk takes.
+fn alignment(file: &OwnedFd, is_direct: bool) -> (u32, u32) {
+    if !is_direct {
+        return (SECTOR_BYTES, 1);
+    }
+    let wanted = StatxFlags::DIOALIGN;
+    let told = rustix::fs::statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, wanted)
+        .ok()
+        .filter(|told| told.stx_mask & wanted.bits() != 0 && told.stx_dio_offset_align != 0);
+    match told {
+        Some(told) if told.stx_dio_offset_align <= SECTOR_BYTES_MAX => {
+            (told.stx_dio_offset_align.max(SECTOR_BYTES), told.stx_dio_mem_align.max(1))
+        }
+        _ => (SECTOR_BYTES_MAX, SECTOR_BYTES_MAX),
+    }
+}
+
+pub(super) fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
+    let mut file =
+        File::create_new(path).map_err(|error| OpenError::system("open(O_EXCL)", &error))?;
+    fill(&mut file, bytes).and_then(|()| sync_folder(path)).map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        OpenError::system("write", &error)
+    })
+}
+
+fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
+    let zeroes = vec![0; CREATE_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let next = left.min(CREATE_BYTES as u64);
+        file.write_all(&zeroes[..next as usize])?;
+        left -= next;
+    }
+    file.sync_all()
+}
+
+/// The name has to last as the bytes do.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}

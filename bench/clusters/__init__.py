@@ -1,0 +1,1 @@
+"""What BENCH=cluster measures beyond reads and writes: functions, locks, costs, the log, other engines."""

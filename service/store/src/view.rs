@@ -1,0 +1,89 @@
+//! What people and loops are shown.
+
+use heliostat_abi::code::Thing;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::store::{AreaKind, AreaRights};
+use heliostat_service_grant::{Quota, Rate};
+
+use crate::areas::{Area, Areas, Key, Stage};
+
+/// What one session has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Holding {
+    /// Handles that it has.
+    pub handles: usize,
+    /// Handles that it has given back, and that a loop has not let go yet.
+    pub closing: usize,
+}
+
+/// An area, for status and for loops.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AreaView {
+    /// Its number here, until the control plane ends.
+    pub area: ObjectId,
+    /// What names it in the store.
+    pub generation: u64,
+    /// Whose it is, and its name.
+    pub key: Key,
+    /// Its size.
+    pub bytes: u64,
+    /// What it is for.
+    pub kind: AreaKind,
+    /// What other users may.
+    pub others: AreaRights,
+    /// How fast it may be read and written.
+    pub rate: Rate,
+    /// Handles on it.
+    pub handles: usize,
+    /// Whether a change is under way.
+    pub is_changing: bool,
+}
+
+impl Areas {
+    /// What a session has.
+    pub fn holding(&self, session: ObjectId) -> Holding {
+        let all = self.handles.of(session).filter_map(|handle| self.handles.get(handle));
+        all.fold(Holding::default(), |sum, handle| Holding {
+            handles: sum.handles + usize::from(!handle.is_closing),
+            closing: sum.closing + usize::from(handle.is_closing),
+        })
+    }
+
+    /// An area.
+    pub fn view(&self, area: ObjectId) -> Option<AreaView> {
+        self.areas.get(area).map(|found| view(area, found))
+    }
+
+    /// Some areas from an index on whose names begin so, of users that `sees` allows.
+    pub fn list<'a>(
+        &'a self,
+        from: u32,
+        beginning: &'a str,
+        sees: impl Fn(u32) -> bool + 'a,
+    ) -> impl Iterator<Item = AreaView> + 'a {
+        let behind = self.areas.iter().filter(move |(id, _)| id.index >= from);
+        let is_meant =
+            move |area: &Area| sees(area.key.uid) && area.key.name.as_str().starts_with(beginning);
+        behind.filter(move |(_, area)| is_meant(area)).map(|(id, area)| view(id, area))
+    }
+
+    /// Who has how much.
+    pub fn quotas(&self) -> Vec<(Thing, &Quota)> {
+        let (areas, bytes) = (self.areas.quota(), &self.bytes);
+        vec![(Thing::Areas, areas), (Thing::AreaBytes, bytes), self.handles.quota()]
+    }
+}
+
+fn view(area: ObjectId, found: &Area) -> AreaView {
+    AreaView {
+        area,
+        generation: found.generation,
+        key: found.key.clone(),
+        bytes: found.bytes,
+        kind: found.kind,
+        others: found.others,
+        rate: found.rate,
+        handles: found.handles.len(),
+        is_changing: found.stage != Stage::Live,
+    }
+}

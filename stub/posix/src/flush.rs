@@ -1,0 +1,148 @@
+//! Durable files: fdatasync(2) and fsync(2) that return before the device has answered.
+//!
+//! The program goes on at once; what it lets out afterwards is held back until the flush has ended
+//! (output commit: Nightingale and others, "Rethink the Sync", OSDI 2006). Here stand the flushes and
+//! their order, by number: ticket. `names` tells which files are meant, `files` the few that one flush
+//! takes along, `sink` makes the flush, `state` keeps the order. Who holds back what is elsewhere
+//! (`net::unflushed`, and the gate in `bind/posix`).
+//!
+//! One flush is under way at a time; what the program asks for meanwhile joins the next one. A flush is
+//! begun when it is asked for, unless the program has been seen to wait right afterwards: then it is
+//! made by the wait itself, which spares waking a kernel thread, or is begun when the wait has found
+//! other work to do.
+
+mod files;
+pub mod names;
+mod sink;
+mod state;
+mod tickets;
+
+use heliostat_abi::code::Unheld;
+use heliostat_abi::session::report::Counter;
+use heliostat_base::call;
+use heliostat_base::sync::AtomicU32;
+use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed};
+use heliostat_base::sys::Errno;
+
+use crate::thread::Critical;
+use crate::{is_enabled, owner, report};
+
+pub use state::{
+    done, failed_from, finish, flush_here, is_flying, is_pending, latest, note_wait, own_fd, owns,
+    progress, reset_in_forked_child, rest, ring_fd, sleep_limit_ns, start, vacate, wait,
+};
+
+pub use tickets::Unflushed;
+
+/// Something is not flushed, or is held back.
+const BUSY: u32 = 1;
+/// A flush has failed, and the program has not been told.
+const UNTOLD: u32 = 1 << 1;
+/// A flush has failed: files that it concerned are refused for good.
+const FAILED: u32 = 1 << 2;
+
+static WORD: AtomicU32 = AtomicU32::new(0);
+/// Why no file of this program is held back for; 0 while that is not so.
+static REFUSED: AtomicU32 = AtomicU32::new(Unheld::None as u32);
+
+/// The one question that every caught call asks.
+#[inline(always)]
+pub fn is_watched() -> bool {
+    WORD.load(Relaxed) != 0
+}
+
+/// True while something is not flushed, or held back.
+#[inline(always)]
+pub fn is_busy() -> bool {
+    WORD.load(Relaxed) & BUSY != 0
+}
+
+/// True after a failed flush that the program does not know of: nothing may leave it.
+pub fn is_untold() -> bool {
+    WORD.load(Relaxed) & UNTOLD != 0
+}
+
+fn raise(bits: u32) {
+    WORD.fetch_or(bits, AcqRel);
+}
+
+fn clear(bits: u32) {
+    WORD.fetch_and(!bits, AcqRel);
+}
+
+/// No file of this program is held back for from now on; the first reason stays. What has been asked
+/// for still ends in order.
+pub fn refuse(reason: Unheld) {
+    let (none, reason) = (Unheld::None as u32, reason as u32);
+    let _ = REFUSED.compare_exchange(none, reason, AcqRel, Acquire);
+}
+
+/// What an fdatasync(2) or fsync(2) comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// The program may go on.
+    Begun,
+    /// It is the kernel's, once all before it has ended.
+    Kernel,
+    /// A flush of this file has failed.
+    Failed(Errno),
+}
+
+/// fdatasync(2) where `is_data`, fsync(2) otherwise.
+pub fn ask(fd: i32, is_data: bool) -> Asked {
+    let _critical = Critical::enter();
+    if names::is_none() || !names::is_durable(fd) {
+        return Asked::Kernel;
+    }
+    let asked = match refusal(fd) {
+        Some(reason) => Err(reason),
+        None => begin(fd, is_data),
+    };
+    match asked {
+        Ok(asked) => asked,
+        Err(reason) => {
+            report::count_unheld(reason);
+            Asked::Kernel
+        }
+    }
+}
+
+fn refusal(fd: i32) -> Option<Unheld> {
+    let known = REFUSED.load(Acquire);
+    if known != Unheld::None as u32 {
+        return Unheld::from_number(known as u8);
+    }
+    if owner::is_borrowed() {
+        return Some(Unheld::Borrowed);
+    }
+    if !is_enabled() {
+        return Some(Unheld::Native);
+    }
+    (!call::is_regular_file(fd)).then_some(Unheld::NotRegular)
+}
+
+fn begin(fd: i32, is_data: bool) -> Result<Asked, Unheld> {
+    let Some(identity) = call::identity(fd) else { return Ok(Asked::Kernel) };
+    if WORD.load(Relaxed) & FAILED != 0 {
+        return match state::failure_of(identity) {
+            Some(errno) => Ok(Asked::Failed(errno)),
+            None => Err(Unheld::Failed),
+        };
+    }
+    match state::begin(fd, is_data, identity) {
+        true => {
+            report::count(Counter::Flushes);
+            Ok(Asked::Begun)
+        }
+        false => Err(Unheld::TooMany),
+    }
+}
+
+/// The error that a call on `fd` ends with because a flush of that file has failed.
+pub fn failure(fd: i32) -> Option<Errno> {
+    if WORD.load(Relaxed) & FAILED == 0 {
+        return None;
+    }
+    let _critical = Critical::enter();
+    state::failure_of(call::identity(fd)?)
+}
