@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use heliostat_abi::limits::REGION_SCOPES_MAX;
 use heliostat_abi::place::{folder_mode, Surroundings};
 use heliostat_control::policy::{
-    parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy, RegionScope, Variable,
+    parse_bytes, Access, Endpoint, NamePattern, NamesOf, PathGrant, Policy, RegionScope, Variable,
 };
 
 use heliostat_supervisor::Identities;
@@ -37,11 +37,11 @@ pub fn policy(arguments: &SealArguments) -> Result<Policy, String> {
     let mut flags = Policy { system: !arguments.bare, ..of_flags(arguments)? };
     flags.anchor(&here);
     policy.add(flags);
-    match policy.regions.len() + policy.memory.len() {
+    match policy.all_scopes().count() {
         0..=REGION_SCOPES_MAX => Ok(policy),
         many => Err(format!(
-            "{many} snapshot and memory regions are granted, at most {REGION_SCOPES_MAX} can be; end their \
-             names in *"
+            "{many} regions, locks and functions are granted, at most {REGION_SCOPES_MAX} can be; end \
+             their names in *"
         )),
     }
 }
@@ -55,14 +55,20 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         env: each("--env", &arguments.env, Variable::parse)?,
         users: arguments.user.clone(),
         delegate: arguments.delegate,
-        regions: each("--snapshot", &arguments.snapshot, RegionScope::parse)?,
-        memory: each("--region", &arguments.region, RegionScope::parse_memory)?,
+        regions: scopes(NamesOf::Snapshots, &arguments.snapshot)?,
+        memory: scopes(NamesOf::Memory, &arguments.region)?,
+        locks: scopes(NamesOf::Locks, &arguments.lock)?,
+        calls: scopes(NamesOf::Functions, &arguments.call)?,
         ..Policy::default()
     };
     flags.limits.processes = arguments.processes;
     flags.limits.memory = bytes("--memory", arguments.memory.as_deref())?;
     flags.limits.tmp = bytes("--tmp", arguments.tmp.as_deref())?;
     Ok(flags)
+}
+
+fn scopes(names: NamesOf, words: &[String]) -> Result<Vec<RegionScope>, String> {
+    each(names.flag(), words, |word| RegionScope::parse_of(names, word))
 }
 
 fn bytes(flag: &str, text: Option<&str>) -> Result<Option<u64>, String> {

@@ -13,7 +13,9 @@ mod quality;
 mod read;
 mod rpc;
 
-pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport};
+pub use cluster::{
+    Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport, EtcdAccess,
+};
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;

@@ -18,7 +18,9 @@ mod write;
 pub use endpoint::{Endpoint, EndpointError, Host};
 pub use error::PolicyError;
 pub use grant::{GrantError, PathGrant};
-pub use heliostat_abi::snapshot::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
+pub use heliostat_abi::snapshot::region_scope::{
+    NamesOf, RegionNames, RegionRight, RegionScope, Whose,
+};
 pub use hostname::{NameError, NamePattern};
 pub use size::{parse_bytes, SizeError};
 pub use variable::{Variable, VariableError};
@@ -87,6 +89,10 @@ pub struct Policy {
     pub regions: Vec<RegionScope>,
     /// Memory regions that it may make, or map; the control plane reads and writes them for it.
     pub memory: Vec<RegionScope>,
+    /// Locks, semaphores and barriers that it may open.
+    pub locks: Vec<RegionScope>,
+    /// Functions that it may call, or serve.
+    pub calls: Vec<RegionScope>,
     /// What it may use.
     pub limits: Limits,
 }
@@ -105,6 +111,8 @@ impl Default for Policy {
             delegate: false,
             regions: Vec::new(),
             memory: Vec::new(),
+            locks: Vec::new(),
+            calls: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -126,6 +134,8 @@ impl Policy {
         self.delegate |= other.delegate;
         append_new(&mut self.regions, other.regions);
         append_new(&mut self.memory, other.memory);
+        append_new(&mut self.locks, other.locks);
+        append_new(&mut self.calls, other.calls);
         self.limits.memory = other.limits.memory.or(self.limits.memory);
         self.limits.processes = other.limits.processes.or(self.limits.processes);
         self.limits.tmp = other.limits.tmp.or(self.limits.tmp);
@@ -188,7 +198,22 @@ impl Policy {
             || self.listen.iter().any(is_named)
     }
 
-    /// Whether a program of user `own` has a right on a region of the user `owner`.
+    /// What it may use of a service's names.
+    pub fn scopes(&self, names: NamesOf) -> &[RegionScope] {
+        match names {
+            NamesOf::Snapshots => &self.regions,
+            NamesOf::Memory => &self.memory,
+            NamesOf::Locks => &self.locks,
+            NamesOf::Functions => &self.calls,
+        }
+    }
+
+    /// All that has names, of all services: what the control plane is told.
+    pub fn all_scopes(&self) -> impl Iterator<Item = &RegionScope> {
+        NamesOf::ALL.into_iter().flat_map(|names| self.scopes(names))
+    }
+
+    /// Whether a program of user `own` has a right on what has a name among those of the user `owner`.
     pub fn may_use_region(
         &self,
         right: RegionRight,
@@ -196,8 +221,7 @@ impl Policy {
         owner: u32,
         own: u32,
     ) -> bool {
-        let all = if right.is_of_memory() { &self.memory } else { &self.regions };
-        all.iter().any(|scope| scope.has(right, name, owner, own))
+        self.scopes(right.names()).iter().any(|scope| scope.has(right, name, owner, own))
     }
 
     /// Whether a name may be looked up: it is granted, or it is one that may be connected to.

@@ -48,13 +48,7 @@ impl ControlPlane {
         Self {
             socket,
             destinations: destinations(policy),
-            regions: policy
-                .regions
-                .iter()
-                .chain(&policy.memory)
-                .take(REGION_SCOPES_MAX)
-                .cloned()
-                .collect(),
+            regions: policy.all_scopes().take(REGION_SCOPES_MAX).cloned().collect(),
             services: services(policy),
             own_user: rustix::process::geteuid().as_raw(),
             is_too_old: AtomicBool::new(false),
@@ -125,6 +119,12 @@ fn services(policy: &Policy) -> Services {
     }
     if !policy.memory.is_empty() {
         services = services.and(Services::MEMORY);
+    }
+    if !policy.locks.is_empty() {
+        services = services.and(Services::LOCKS);
+    }
+    if !policy.calls.is_empty() {
+        services = services.and(Services::CALLS);
     }
     services
 }

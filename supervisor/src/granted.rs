@@ -100,4 +100,6 @@ fn grant_everything(policy: &mut Policy) {
     policy.regions =
         [RegionRight::Publish, RegionRight::Attach].map(RegionScope::everything).into();
     policy.memory = [RegionRight::Write, RegionRight::Allocate].map(RegionScope::everything).into();
+    policy.locks = [RegionRight::Acquire].map(RegionScope::everything).into();
+    policy.calls = [RegionRight::Call, RegionRight::Serve].map(RegionScope::everything).into();
 }

@@ -3,7 +3,8 @@
 `run.py [--transport tcp,ucx] [--wire clean,delay,reorder,loss] [--seed N] [--test NAME ...]`; `make test-cluster`.
 
 Runs the node tests of the control plane (heliostatd/tests) with their nodes in network namespaces, and
-`networks.rs` besides, which cuts nodes off for less and for more than a node may be silent. Needs the right to
+`networks.rs` besides, which cuts nodes off for less and for more than a node may be silent, and
+`networks_histories.rs`, which looks for an order of what programs of all nodes saw meanwhile. Needs the right to
 make network namespaces and /dev/net/tun; without it says so and ends with status 77, which is no success.
 """
 
@@ -30,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 NODES = 3
 CAP_SYS_ADMIN, CAP_NET_ADMIN = 21, 12
 # At some loss TCP stands still for longer than a node may be silent, and the link is lost: that is right, and
-# only tests that reckon with it (networks.rs) can be run so.
+# only tests that reckon with it (networks*.rs) can be run so.
 WIRES = {
     "clean": {},
     "delay": {"delay_ms": 5, "jitter_ms": 5},
@@ -39,6 +40,7 @@ WIRES = {
     "heavy": {"loss": 0.05, "delay_ms": 2, "reorder": 0.05},
 }
 EVERYWHERE = ["cluster", "memory_remote"]
+ANY_WIRE = ["networks", "networks_histories"]
 # What is about one machine: a port of it, the unit's confinement, which allows no other network.
 NOT_HERE = ["a_port_that_is_taken", "with_no_more_than_the_shipped_unit"]
 # An answer within 0.3 s is promised to programs on a network that is not slow.
@@ -146,7 +148,7 @@ def main() -> int:
     with Networks(asked.seed) as networks:
         for transport in transports:
             for wire in asked.wire.split(","):
-                tests = ["networks"] if wire == "heavy" else [*EVERYWHERE, "networks"]
+                tests = ANY_WIRE if wire == "heavy" else [*EVERYWHERE, *ANY_WIRE]
                 good &= run_one(networks, transport, wire, asked.test or tests)
     return 0 if good else 1
 

@@ -105,6 +105,6 @@ def test_a_traced_run_writes_the_regions_that_it_used(harness, named, tmp_path):
 def test_more_regions_than_a_connection_is_told_are_refused_at_the_start(harness, named):
     flags = [word for n in range(65) for word in ("--snapshot", f"r{n}:attach")]
     done = run_sealed(harness, flags, ["true"])
-    assert done.returncode == 125 and "65 snapshot and memory regions are granted, at most 64" in done.stderr, done.stderr
+    assert done.returncode == 125 and "65 regions, locks and functions are granted, at most 64" in done.stderr, done.stderr
     wrong = run_sealed(harness, ["--snapshot", "r:read"], ["true"])
     assert wrong.returncode == 125 and "write NAME:publish or NAME:attach" in wrong.stderr, wrong.stderr

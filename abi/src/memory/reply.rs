@@ -138,16 +138,26 @@ pub enum MoveStage {
     Held = 4,
     /// The bytes could not be copied, for want of memory or of the node; it lies where it lay.
     Failed = 5,
+    /// The other node has not said whether it has the region: it serves nobody until that says so.
+    Doubt = 7,
 }
 
 impl MoveStage {
     /// Whether it goes on.
     pub const fn goes_on(self) -> bool {
-        matches!(self, Self::Leaving | Self::Copying)
+        matches!(self, Self::Leaving | Self::Copying | Self::Doubt)
     }
 
     fn decode(found: u32) -> Result<Self, WireError> {
-        let all = [Self::None, Self::Leaving, Self::Copying, Self::Done, Self::Held, Self::Failed];
+        let all = [
+            Self::None,
+            Self::Leaving,
+            Self::Copying,
+            Self::Done,
+            Self::Held,
+            Self::Failed,
+            Self::Doubt,
+        ];
         let known = all.into_iter().find(|stage| *stage as u32 == found);
         known.ok_or(WireError::Field { name: "stage of a move", found: u64::from(found) })
     }

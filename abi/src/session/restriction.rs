@@ -25,7 +25,11 @@ impl Services {
     pub const SNAPSHOTS: Services = Services(8);
     /// Memory regions, by delegated operations.
     pub const MEMORY: Services = Services(16);
-    const ALL: u32 = 31;
+    /// Locks that were allowed.
+    pub const LOCKS: Services = Services(32);
+    /// Functions that were allowed, to call and to serve.
+    pub const CALLS: Services = Services(64);
+    const ALL: u32 = 127;
 
     /// These and those.
     pub const fn and(self, other: Services) -> Services {

@@ -1,4 +1,5 @@
-//! Which snapshot and memory regions a restricted session may use: names, a right, and whose.
+//! What a restricted session may use that has a name: snapshot and memory regions, locks, functions. Names,
+//! a right, and whose.
 //!
 //! ```text
 //! model/weights:publish     one name of the own user's
@@ -9,6 +10,10 @@
 //! kv/mine/*:allocate        memory regions: to make them under such names
 //! kv/cache:read             to map it for reading
 //! kv/cache:write:1000       to map it for reading, writing and changing words
+//!
+//! jobs/*:acquire            locks, semaphores and barriers: to open and acquire them
+//! resize:call:1000          a function of user 1000's: to call it
+//! resize:serve              to serve it, among the own user's
 //! ```
 
 use std::fmt;
@@ -16,7 +21,7 @@ use std::fmt;
 use crate::snapshot::region_name::{NameError, RegionName, NAME_BYTES};
 use crate::wire::{Reader, WireError, Writer};
 
-/// What may be done with a region: some of the rights that rules give (`right.rs`).
+/// What may be done with what has a name: some of the rights that rules give (`right.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u32)]
 pub enum RegionRight {
@@ -30,14 +35,70 @@ pub enum RegionRight {
     Write = 4,
     /// Make a memory region under the name, or give it to one.
     Allocate = 5,
+    /// Open a lock, semaphore or barrier, and acquire it.
+    Acquire = 7,
+    /// Call a function.
+    Call = 9,
+    /// Serve a function.
+    Serve = 11,
 }
 
-/// What may stand before the name of a memory region, as `memory::name` says.
-const MEMORY_PREFIX: &str = "/memory/";
-/// Rights on snapshot regions.
-const OF_SNAPSHOTS: &[RegionRight] = &[RegionRight::Publish, RegionRight::Attach];
-/// Rights on memory regions.
-const OF_MEMORY: &[RegionRight] = &[RegionRight::Read, RegionRight::Write, RegionRight::Allocate];
+/// Which service's names a right is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NamesOf {
+    /// Snapshot regions.
+    Snapshots,
+    /// Memory regions.
+    Memory,
+    /// Locks, semaphores and barriers.
+    Locks,
+    /// Functions.
+    Functions,
+}
+
+impl NamesOf {
+    /// Each service.
+    pub const ALL: [NamesOf; 4] = [Self::Snapshots, Self::Memory, Self::Locks, Self::Functions];
+
+    /// The key of a policy file that grants its names.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Snapshots => "snapshot",
+            Self::Memory => "memory",
+            Self::Locks => "lock",
+            Self::Functions => "call",
+        }
+    }
+
+    /// The flag that grants its names.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Snapshots => "--snapshot",
+            Self::Memory => "--region",
+            Self::Locks => "--lock",
+            Self::Functions => "--call",
+        }
+    }
+
+    /// What may stand before its names, as the services say.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Snapshots => "/snapshot/",
+            Self::Memory => crate::memory::name::PREFIX,
+            Self::Locks => crate::lock::name::PREFIX,
+            Self::Functions => crate::rpc::name::PREFIX,
+        }
+    }
+
+    const fn rights(self) -> &'static [RegionRight] {
+        match self {
+            Self::Snapshots => &[RegionRight::Publish, RegionRight::Attach],
+            Self::Memory => &[RegionRight::Read, RegionRight::Write, RegionRight::Allocate],
+            Self::Locks => &[RegionRight::Acquire],
+            Self::Functions => &[RegionRight::Call, RegionRight::Serve],
+        }
+    }
+}
 
 impl RegionRight {
     /// As it stands after a name.
@@ -48,17 +109,25 @@ impl RegionRight {
             Self::Read => "read",
             Self::Write => "write",
             Self::Allocate => "allocate",
+            Self::Acquire => "acquire",
+            Self::Call => "call",
+            Self::Serve => "serve",
         }
     }
 
-    /// Whether it is a right on memory regions.
-    pub fn is_of_memory(self) -> bool {
-        OF_MEMORY.contains(&self)
+    /// Which service's names it is about.
+    pub const fn names(self) -> NamesOf {
+        match self {
+            Self::Publish | Self::Attach => NamesOf::Snapshots,
+            Self::Read | Self::Write | Self::Allocate => NamesOf::Memory,
+            Self::Acquire => NamesOf::Locks,
+            Self::Call | Self::Serve => NamesOf::Functions,
+        }
     }
 
     /// Whether it is about names of the own user only.
     const fn makes(self) -> bool {
-        matches!(self, Self::Publish | Self::Allocate)
+        matches!(self, Self::Publish | Self::Allocate | Self::Serve)
     }
 }
 
@@ -82,12 +151,12 @@ pub enum Whose {
     Everybody,
 }
 
-/// Regions on which a session has a right.
+/// Regions, locks or functions on which a session has a right.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegionScope {
     /// Their names.
     pub names: RegionNames,
-    /// Publish or attach.
+    /// Which.
     pub right: RegionRight,
     /// Whose they are. What is published is the own user's.
     pub whose: Whose,
@@ -118,7 +187,7 @@ impl fmt::Display for ScopeError {
                 write!(f, "{found:?} is no user's number; write one after the right, or * for all")
             }
             Self::PublishedByOthers => {
-                write!(f, "a region is made under one's own names; leave the user out")
+                write!(f, "it is made under one's own names; leave the user out")
             }
         }
     }
@@ -141,7 +210,7 @@ impl RegionScope {
     /// # Errors
     /// What is wrong, and what to write.
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
-        Self::parse_as(text, OF_SNAPSHOTS)
+        Self::parse_of(NamesOf::Snapshots, text)
     }
 
     /// The same for memory regions: `NAME:read`, `NAME:write`, with or without a user, `NAME:allocate`.
@@ -149,10 +218,15 @@ impl RegionScope {
     /// # Errors
     /// As `parse`.
     pub fn parse_memory(text: &str) -> Result<Self, ScopeError> {
-        Self::parse_as(text.strip_prefix(MEMORY_PREFIX).unwrap_or(text), OF_MEMORY)
+        Self::parse_of(NamesOf::Memory, text)
     }
 
-    fn parse_as(text: &str, rights: &'static [RegionRight]) -> Result<Self, ScopeError> {
+    /// The same for the names of some service.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_of(names: NamesOf, text: &str) -> Result<Self, ScopeError> {
+        let (text, rights) = (text.strip_prefix(names.prefix()).unwrap_or(text), names.rights());
         let (name, rest) = text.split_once(':').ok_or(ScopeError::Right(rights))?;
         let (word, user) = match rest.split_once(':') {
             Some((word, user)) => (word, Some(user)),
@@ -203,6 +277,9 @@ impl RegionScope {
             3 => RegionRight::Read,
             4 => RegionRight::Write,
             5 => RegionRight::Allocate,
+            7 => RegionRight::Acquire,
+            9 => RegionRight::Call,
+            11 => RegionRight::Serve,
             found => return Err(wrong("right on regions", found)),
         };
         let whose = match (r.u32(), r.u32()) {
@@ -346,10 +423,43 @@ mod tests {
     }
 
     #[test]
+    fn scopes_of_locks_and_functions_have_their_rights_and_no_others() {
+        use RegionRight::{Acquire, Call, Read, Serve};
+        let has = |names, text: &str, right, name: &str, owner| {
+            let scope = RegionScope::parse_of(names, text).unwrap();
+            scope.has(right, &RegionName::parse(name).unwrap(), owner, 7)
+        };
+        let (locks, functions) = (NamesOf::Locks, NamesOf::Functions);
+        assert!(has(locks, "/lock/jobs/*:acquire", Acquire, "jobs/0", 7));
+        assert!(!has(locks, "jobs:acquire", Call, "jobs", 7));
+        assert!(!has(locks, "jobs:acquire", Acquire, "jobs", 8));
+        assert!(has(functions, "/rpc/f:call:8", Call, "f", 8));
+        assert!(
+            !has(functions, "f:call", Serve, "f", 7) && has(functions, "f:serve", Serve, "f", 7)
+        );
+        assert!(
+            !has(functions, "f:serve", Call, "f", 7) && !has(functions, "f:call", Read, "f", 7)
+        );
+        for (names, text) in
+            [(locks, "a/*:acquire:*"), (functions, "f:call:8"), (functions, "f:serve")]
+        {
+            let one = RegionScope::parse_of(names, text).unwrap();
+            assert_eq!((one.to_string().as_str(), one.right.names()), (text, names));
+            let mut bytes = [0; 96];
+            one.encode(&mut Writer::new(&mut bytes));
+            assert_eq!(RegionScope::decode(&mut Reader::new(&bytes)), Ok(one));
+        }
+        let why = |names, text: &str| RegionScope::parse_of(names, text).unwrap_err().to_string();
+        assert!(why(locks, "a:call").contains("NAME:acquire"));
+        assert!(why(functions, "a").contains("NAME:call or NAME:serve"));
+        assert!(why(functions, "a:serve:7").contains("leave the user out"));
+    }
+
+    #[test]
     fn what_says_no_regions_says_what_to_write() {
         let why = |text: &str| RegionScope::parse(text).unwrap_err();
-        assert_eq!(why("a"), ScopeError::Right(OF_SNAPSHOTS));
-        assert_eq!(why("a:read"), ScopeError::Right(OF_SNAPSHOTS));
+        assert_eq!(why("a"), ScopeError::Right(NamesOf::Snapshots.rights()));
+        assert_eq!(why("a:read"), ScopeError::Right(NamesOf::Snapshots.rights()));
         assert_eq!(why("a:publish:7"), ScopeError::PublishedByOthers);
         assert_eq!(why("a:attach:ann"), ScopeError::Whose("ann".into()));
         assert_eq!(why("a:attach:4294967295"), ScopeError::Whose("4294967295".into()));

@@ -215,7 +215,9 @@ impl Driver {
         if !is_due {
             return;
         }
-        let counter = self.header.counter + 1;
+        let Some(counter) = self.header.counter.checked_add(1) else {
+            return shared.fail(LogError::WornOut);
+        };
         let header = Header { begin, marks, end, counter, ..self.header };
         // The memory is as long as the longest sector.
         let _ = self.header_memory.copy_in(0, &header.encode());

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use crate::area::Layout;
 use crate::error::LogError;
-use crate::format::{entry_bytes, Header, Marks, Position};
+use crate::format::{entry_bytes, Header, Marks, Position, POSITION_MAX};
 
 /// Reservations that may be open at once.
 pub(crate) const RESERVATIONS_MAX: usize = 4096;
@@ -85,6 +85,9 @@ impl Space {
         }
         let wanted = entry_bytes(payload);
         let end = self.layout.ceil(self.tail.at + wanted);
+        if end >= POSITION_MAX {
+            return Err(NoRoom::Never(LogError::WornOut));
+        }
         let limit = self.layout.limit(self.begin);
         if end > limit {
             let (free, limit) = (limit.saturating_sub(self.tail.at), self.layout.data_bytes);

@@ -10,6 +10,7 @@
 //! was sent. A watch is begun anew every few seconds behind the last change that it told, so that a
 //! connection which died silently is noticed. All threads sleep where nothing happens.
 
+mod access;
 mod client;
 mod json;
 mod request;
@@ -26,6 +27,7 @@ use heliostat_base::clock::monotonic_ns;
 use crate::key::Key;
 use crate::registry::{Event, Operation, Outcome, Registry, WatchId, Why};
 use crate::registry::{OPERATIONS_MAX, WATCHES_MAX};
+pub use access::{Access, Credentials};
 use client::Client;
 pub use client::{Endpoint, Endpoints};
 

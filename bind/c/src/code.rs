@@ -194,7 +194,7 @@ impl From<&MemoryError> for heliostat_code {
             MemoryError::Stale { .. } => HELIOSTAT_STALE,
             MemoryError::Gone { .. } | MemoryError::Node { .. } => HELIOSTAT_PEER_GONE,
             MemoryError::Unreachable { .. } => HELIOSTAT_NO_CONTROL,
-            MemoryError::Moving { .. } => HELIOSTAT_TIMED_OUT,
+            MemoryError::Moving { .. } | MemoryError::InDoubt { .. } => HELIOSTAT_TIMED_OUT,
             MemoryError::Held { .. } => HELIOSTAT_TAKEN,
             MemoryError::Control(ControlError::Refused { code, .. }) => of_refusal(*code),
             MemoryError::Control(_) => HELIOSTAT_NO_CONTROL,

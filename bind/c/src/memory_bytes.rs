@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::border::{give_if_wanted, show, to_fill, to_read};
-use crate::code::{guard, heliostat_code, *};
+use crate::code::{guard, heliostat_code};
 use crate::memory::{heliostat_memory_region, told};
 
 /// Reads `bytes` bytes from an offset on. On either path: `HELIOSTAT_INVALID` when they do not all lie

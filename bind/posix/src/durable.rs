@@ -70,7 +70,9 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
 /// until the program has been told.
 fn refused(kind: Sysno, call: &Call<'_>) -> Option<Errno> {
     let fd = match kind {
-        Sysno::write | Sysno::writev | Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2 => call.int(0),
+        Sysno::write | Sysno::writev | Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2 => {
+            call.int(0)
+        }
         Sysno::sendto | Sysno::sendmsg | Sysno::sendmmsg | Sysno::sendfile => call.int(0),
         Sysno::copy_file_range | Sysno::splice => call.int(2),
         Sysno::tee | Sysno::vmsplice | Sysno::ftruncate | Sysno::fallocate => call.int(0),
@@ -78,8 +80,10 @@ fn refused(kind: Sysno, call: &Call<'_>) -> Option<Errno> {
     };
     match flush::failure(fd) {
         Some(errno) => Some(errno),
-        // A direct connection is cut off instead.
-        None if flush::is_untold() && table::is_unknown(fd) => Some(Errno(libc::EIO)),
+        // A connection that could be held back for is cut off instead.
+        None if flush::is_untold() && !direct(fd).is_some_and(|it| unflushed::can_hold(it, 0)) => {
+            Some(Errno(libc::EIO))
+        }
         None => None,
     }
 }
@@ -113,7 +117,8 @@ fn direct(fd: i32) -> Option<u32> {
 
 /// Wakes threads of this process only, and waits for none.
 fn is_wake(operation: i32) -> bool {
-    let (command, is_private) = (operation & !FUTEX_FLAGS, operation & libc::FUTEX_PRIVATE_FLAG != 0);
+    let (command, is_private) =
+        (operation & !FUTEX_FLAGS, operation & libc::FUTEX_PRIVATE_FLAG != 0);
     is_private && matches!(command, libc::FUTEX_WAKE | libc::FUTEX_WAKE_OP | libc::FUTEX_REQUEUE)
         || is_private && matches!(command, libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_BITSET)
 }

@@ -10,7 +10,8 @@ use std::ffi::{c_char, CStr, CString};
 use std::sync::OnceLock;
 
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, DURABLE_VARIABLE, IMAGE_VARIABLE, PUT_BACK_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
+    DIRECT_VARIABLE, DURABLE_VARIABLE, IMAGE_VARIABLE, PUT_BACK_VARIABLE, SEALED_VARIABLE,
+    SOCKET_VARIABLE,
 };
 use heliostat_base::sys::{check, raw, Sysno};
 

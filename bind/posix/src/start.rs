@@ -10,7 +10,9 @@ use heliostat_abi::place::{
 };
 use heliostat_abi::session::report::Counter;
 use heliostat_client::session;
-use heliostat_interpose::{install, install_image, is_go_program, Installed, Reason, Request, Threads};
+use heliostat_interpose::{
+    install, install_image, is_go_program, Installed, Reason, Request, Threads,
+};
 use heliostat_stub_posix::net::listen;
 use heliostat_stub_posix::{file, native_as_a_whole, process, report, stay_native};
 

@@ -156,7 +156,7 @@ fn kind_of_memory(error: &MemoryError) -> &'static str {
         MemoryError::Gone { .. } | MemoryError::Node { .. } | MemoryError::Unreachable { .. } => {
             "NoControlPlane"
         }
-        MemoryError::Moving { .. } | MemoryError::Held { .. } => "Busy",
+        MemoryError::Moving { .. } | MemoryError::InDoubt { .. } | MemoryError::Held { .. } => "Busy",
         MemoryError::Full { .. } => "Full",
         MemoryError::Idle => "Idle",
         MemoryError::Cancelled { .. } => "Cancelled",

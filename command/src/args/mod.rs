@@ -194,6 +194,14 @@ pub struct SealArguments {
     /// and writes it for the program. Of another user's: NAME:read:UID.
     #[arg(long, value_name = "NAME:read|:write|:allocate", requires = "sealed")]
     pub region: Vec<String>,
+    /// Let the program open a lock, semaphore or barrier; NAME may end in *. Of another user's:
+    /// NAME:acquire:UID.
+    #[arg(long, value_name = "NAME:acquire", requires = "sealed")]
+    pub lock: Vec<String>,
+    /// Let the program call a function, or serve one; NAME may end in *. Of another user's:
+    /// NAME:call:UID.
+    #[arg(long, value_name = "NAME:call|:serve", requires = "sealed")]
+    pub call: Vec<String>,
     /// Tell the program this variable: its value outside, or the one given; NAME_* is all that begin
     /// so. Untold, only a short list of harmless names crosses.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "sealed")]

@@ -139,9 +139,11 @@ fn files_text(explained: &Value) -> String {
     text.push_str(&reasons_text("file read by the kernel", &explained["file_reasons"], |name| {
         Unmapped::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
     }));
-    text.push_str(&reasons_text("durable flush waited for", &explained["unheld_reasons"], |name| {
-        Unheld::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
-    }));
+    text.push_str(&reasons_text(
+        "durable flush waited for",
+        &explained["unheld_reasons"],
+        |name| Unheld::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text()),
+    ));
     text
 }
 

@@ -41,7 +41,20 @@ pub enum ClusterRegistry {
         servers: String,
         /// What our keys begin with there.
         prefix: String,
+        /// How they are reached.
+        access: Box<EtcdAccess>,
     },
+}
+
+/// How etcd is reached: files, none where nothing is said.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EtcdAccess {
+    /// Certificates of those who may have signed etcd's.
+    pub authorities: Option<PathBuf>,
+    /// This node's certificate, and its key.
+    pub own: Option<(PathBuf, PathBuf)>,
+    /// A user of etcd, and the file of the password.
+    pub user: Option<(String, PathBuf)>,
 }
 
 /// A node that is sought.
@@ -71,8 +84,30 @@ pub enum ClusterTransport {
     Ucx,
 }
 
-const KEYS: [&str; 8] =
-    ["node", "listen", "secret", "peer", "users", "registry", "registry_prefix", "lease_s"];
+const KEYS: [&str; 13] = [
+    "node",
+    "listen",
+    "secret",
+    "peer",
+    "users",
+    "registry",
+    "registry_prefix",
+    "registry_ca",
+    "registry_certificate",
+    "registry_key",
+    "registry_user",
+    "registry_password",
+    "lease_s",
+];
+/// Those of them that say how etcd is reached.
+const OF_ETCD: [&str; 6] = [
+    "registry_prefix",
+    "registry_ca",
+    "registry_certificate",
+    "registry_key",
+    "registry_user",
+    "registry_password",
+];
 /// What our keys in etcd begin with, if nothing else is said.
 const PREFIX: &str = "/heliostat/";
 /// Seconds of a lease: etcd gives none that is shorter than its own election takes.
@@ -86,11 +121,7 @@ impl Cluster {
         let node = section.required("node")?.number((1, NODE_MAX))?;
         let listen = ClusterAddress::read(&section.required("listen")?)?;
         let secret = section.required("secret")?;
-        let path = PathBuf::from(secret.text()?);
-        if !path.is_absolute() {
-            let message = format!("{:?} does not begin with /", secret.text()?);
-            return Err(secret.fault(Fault::Value(message)));
-        }
+        let path = absolute(&secret)?;
         let trusts_users = read_users(section.field("users").as_ref())?;
         let registry = ClusterRegistry::read(&section)?;
         let lease_s = section.field("lease_s").map(|it| it.number(LEASE_S)).transpose()?;
@@ -138,6 +169,40 @@ impl Cluster {
     }
 }
 
+/// A path that does not depend on where the control plane was started.
+fn absolute(field: &Field<'_>) -> Result<PathBuf, ConfigError> {
+    let text = field.text()?;
+    if !text.starts_with('/') {
+        return Err(field.fault(Fault::Value(format!("{text:?} does not begin with /"))));
+    }
+    Ok(PathBuf::from(text))
+}
+
+impl EtcdAccess {
+    fn read(section: &Section<'_>) -> Result<EtcdAccess, ConfigError> {
+        let path = |key| section.field(key).map(|field| absolute(&field)).transpose();
+        let together = |one: &str, other: &str| match section.field(one) {
+            Some(field) if section.field(other).is_none() => {
+                Err(field.fault(Fault::Value(format!("it takes {other} besides"))))
+            }
+            _ => Ok(()),
+        };
+        for (one, other) in
+            [("registry_certificate", "registry_key"), ("registry_user", "registry_password")]
+        {
+            together(one, other)?;
+            together(other, one)?;
+        }
+        let user = section.field("registry_user");
+        let user = user.map(|field| field.text().map(str::to_owned)).transpose()?;
+        Ok(EtcdAccess {
+            authorities: path("registry_ca")?,
+            own: path("registry_certificate")?.zip(path("registry_key")?),
+            user: user.zip(path("registry_password")?),
+        })
+    }
+}
+
 /// Whether users of other nodes are who those say.
 fn read_users(field: Option<&Field<'_>>) -> Result<bool, ConfigError> {
     let Some(field) = field else { return Ok(true) };
@@ -153,9 +218,9 @@ fn read_users(field: Option<&Field<'_>>) -> Result<bool, ConfigError> {
 
 impl ClusterRegistry {
     fn read(section: &Section<'_>) -> Result<ClusterRegistry, ConfigError> {
-        let prefix = section.field("registry_prefix");
+        let of_etcd = OF_ETCD.iter().find_map(|key| section.field(key));
         let Some(field) = section.field("registry") else {
-            let alone = prefix.map(|it| it.fault(Fault::Value("there is no etcd".to_owned())));
+            let alone = of_etcd.map(|it| it.fault(Fault::Value("there is no etcd".to_owned())));
             return alone.map_or(Ok(ClusterRegistry::Nobody), Err);
         };
         let text = field.text()?;
@@ -164,11 +229,13 @@ impl ClusterRegistry {
             field.fault(Fault::Value(format!("{text:?} is no registry; {wanted}")))
         };
         if let Some(servers) = text.strip_prefix("etcd:") {
+            let prefix = section.field("registry_prefix");
             let prefix = prefix.as_ref().map_or(Ok(PREFIX), |it| it.text())?.to_owned();
-            return Ok(ClusterRegistry::Etcd { servers: servers.to_owned(), prefix });
+            let access = Box::new(EtcdAccess::read(section)?);
+            return Ok(ClusterRegistry::Etcd { servers: servers.to_owned(), prefix, access });
         }
-        if let Some(prefix) = prefix {
-            return Err(prefix.fault(Fault::Value("the registry is not etcd".to_owned())));
+        if let Some(of_etcd) = of_etcd {
+            return Err(of_etcd.fault(Fault::Value("the registry is not etcd".to_owned())));
         }
         if text == "none" {
             return Ok(ClusterRegistry::Nobody);

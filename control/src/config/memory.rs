@@ -13,6 +13,8 @@ use super::LOOPS_MAX;
 const SHARED_ARENA_BYTES_MAX: u64 = 1 << 36;
 /// Largest sum of one user's regions: more than the address space of one program could map.
 const BYTES_MAX: u64 = 1 << 46;
+/// Replicas on a node: each has a log and a place in each tick.
+const REPLICAS_MAX: u64 = 1 << 20;
 /// Smallest window: room for a few operations.
 const WINDOW_BYTES_MIN: u64 = 1 << 16;
 
@@ -40,6 +42,14 @@ pub struct Memory {
     pub sessions_per_user: usize,
     /// Largest window of one.
     pub window_bytes: u64,
+    /// Replicas on this node.
+    pub replicas: usize,
+    /// Their bytes, which are of the control plane's own memory.
+    pub replica_bytes: u64,
+    /// Those of one user's regions; `bytes_per_user` bounds them too.
+    pub replica_bytes_per_user: u64,
+    /// Regions with replicas that this node's programs have found.
+    pub replicas_found: usize,
 }
 
 impl Default for Memory {
@@ -60,6 +70,11 @@ impl Default for Memory {
             sessions: SESSIONS_MAX,
             sessions_per_user: SESSIONS_MAX / 2,
             window_bytes: WINDOW_BYTES_MAX,
+            replicas: 1024,
+            replica_bytes: 8 << 30,
+            // Half of it, as of what a node has besides.
+            replica_bytes_per_user: 4 << 30,
+            replicas_found: 4096,
         }
     }
 }
@@ -78,6 +93,10 @@ impl Memory {
             "sessions",
             "sessions_per_user",
             "window_bytes",
+            "replicas",
+            "replica_bytes",
+            "replica_bytes_per_user",
+            "replicas_found",
         ])?;
         let mut memory = Memory::default();
         let arena = (ARENA_BYTES_MIN, SHARED_ARENA_BYTES_MAX);
@@ -98,6 +117,11 @@ impl Memory {
         section.number("sessions_per_user", (1, sessions), &mut memory.sessions_per_user)?;
         let window = (WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
         section.number("window_bytes", window, &mut memory.window_bytes)?;
+        section.number("replicas", (0, REPLICAS_MAX), &mut memory.replicas)?;
+        section.number("replica_bytes", (0, BYTES_MAX), &mut memory.replica_bytes)?;
+        let per_user = &mut memory.replica_bytes_per_user;
+        section.number("replica_bytes_per_user", (0, BYTES_MAX), per_user)?;
+        section.number("replicas_found", (1, REPLICAS_MAX), &mut memory.replicas_found)?;
         Ok(memory)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::size::{parse_bytes, BYTES_MAX, BYTES_MIN};
 use super::{
-    Endpoint, Limits, NamePattern, PathGrant, Policy, PolicyError, RegionScope, Variable,
+    Endpoint, Limits, NamePattern, NamesOf, PathGrant, Policy, PolicyError, RegionScope, Variable,
     ENTRIES_MAX,
 };
 use crate::config::field::{Field, Section, Source};
@@ -21,7 +21,7 @@ impl Policy {
         let document = source.document()?;
         let known = [
             "system", "grant", "listen", "connect", "lookup", "env", "user", "delegate",
-            "snapshot", "memory", "limits",
+            "snapshot", "memory", "lock", "call", "limits",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut policy = Policy::default();
@@ -39,13 +39,19 @@ impl Policy {
         if let Some(delegate) = root.field("delegate") {
             policy.delegate = delegate.truth()?;
         }
-        policy.regions = each(&root, "snapshot", |field| read(field, RegionScope::parse))?;
-        policy.memory = each(&root, "memory", |field| read(field, RegionScope::parse_memory))?;
+        policy.regions = read_scopes(&root, NamesOf::Snapshots)?;
+        policy.memory = read_scopes(&root, NamesOf::Memory)?;
+        policy.locks = read_scopes(&root, NamesOf::Locks)?;
+        policy.calls = read_scopes(&root, NamesOf::Functions)?;
         if let Some(limits) = root.field("limits") {
             policy.limits = read_limits(&limits)?;
         }
         Ok(policy)
     }
+}
+
+fn read_scopes(root: &Section<'_>, names: NamesOf) -> Result<Vec<RegionScope>, ConfigError> {
+    each(root, names.key(), |field| read(field, |text| RegionScope::parse_of(names, text)))
 }
 
 fn read_grants(root: &Section<'_>) -> Result<Vec<PathGrant>, ConfigError> {

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::{Access, Endpoint, Host, NamePattern, PathGrant, Policy, RegionScope, Variable};
+use super::{
+    Access, Endpoint, Host, NamePattern, NamesOf, PathGrant, Policy, RegionScope, Variable,
+};
 use regions::Regions;
 
 /// Paths that are kept apart.
@@ -45,7 +47,8 @@ pub enum Ask<'a> {
     Name(&'a str),
     /// To have operations on files done by the control plane.
     Delegation,
-    /// To publish, or attach to, a snapshot region; to make, or map, a memory region.
+    /// To publish, or attach to, a snapshot region; to make, or map, a memory region; to open a lock; to
+    /// call, or serve, a function.
     Region(&'a RegionScope),
     /// A call that no grant allows, by its name.
     Call(&'a str),
@@ -168,8 +171,8 @@ impl Recorder {
     pub fn policy(&self) -> Policy {
         let wanted = self.folded();
         let grants = wanted.iter().filter(|(path, one)| self.grants_path(path, one, &wanted));
-        let regions = self.regions.folded().0.into_keys();
-        let (memory, regions) = regions.partition(|scope| scope.right.is_of_memory());
+        let scopes: Vec<_> = self.regions.folded().0.into_keys().collect();
+        let of = |names| scopes.iter().filter(|it| it.right.names() == names).cloned().collect();
         let grants = grants.map(|(path, one)| PathGrant { path: path.clone(), access: one.access });
         Policy {
             grants: grants.collect(),
@@ -179,8 +182,10 @@ impl Recorder {
             env: self.env.clone(),
             users: self.users.iter().cloned().collect(),
             delegate: self.delegations != Times::default(),
-            regions,
-            memory,
+            regions: of(NamesOf::Snapshots),
+            memory: of(NamesOf::Memory),
+            locks: of(NamesOf::Locks),
+            calls: of(NamesOf::Functions),
             ..Policy::default()
         }
     }

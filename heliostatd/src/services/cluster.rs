@@ -12,6 +12,7 @@ mod attend;
 mod call;
 mod elsewhere;
 mod life;
+mod private_file;
 mod quality;
 mod registry;
 mod registry_of;

@@ -20,6 +20,7 @@ use heliostat_abi::lock::request::{number, SERVICE};
 use heliostat_abi::lock::LockRequest;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::restriction::Services;
 use heliostat_control::config::Config;
 use heliostat_server_node::{Outcome, PeerNode};
 use heliostat_service_grant::Quota;
@@ -36,8 +37,13 @@ use crate::shares;
 pub struct NamedLocks;
 
 const fn row(name: &'static str, brings: usize) -> Row {
-    let asker = Asker::Unrestricted;
+    let asker = Asker::With(Services::LOCKS);
     Row { name, brings: brings..=brings, keeps: brings as u64, answers: 0, asker }
+}
+
+/// Of what a policy does not name: who else has locks here, and those of other nodes.
+const fn row_of_all(name: &'static str) -> Row {
+    Row { asker: Asker::Unrestricted, ..row(name, 0) }
 }
 
 const REQUESTS: &[(u16, Row)] = &[
@@ -50,8 +56,8 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::ARRIVE, row("lock_arrive", 0)),
     (number::RESET, row("lock_reset", 0)),
     (number::BELL, row("lock_bell", 1)),
-    (number::LIST, row("lock_list", 0)),
-    (number::ON, row("lock_on", 0)),
+    (number::LIST, row_of_all("lock_list")),
+    (number::ON, row_of_all("lock_on")),
 ];
 
 impl Service for NamedLocks {

@@ -27,10 +27,6 @@ use crate::refused::Refused;
 use crate::state::replica::{HandleTable, News, ReplicaEvent, ReplicatedRegions};
 use operations::Operations;
 
-/// Replicas on one node.
-const REPLICAS_MAX: usize = 1024;
-/// Their bytes, which are of the control plane's own memory; of one user half of them.
-const REPLICA_BYTES_MAX: u64 = 8 << 30;
 /// Events attended to before others are served.
 const EVENTS_AT_ONCE: usize = 1024;
 
@@ -60,6 +56,12 @@ impl Service for MemoryReplicas {
     fn node_lost(&self, daemon: &mut Daemon, peer: PeerNode) {
         if let Some(replica) = &daemon.services.replica {
             replica.replicas.lost(peer);
+        }
+    }
+
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        if let Some(replica) = &daemon.services.replica {
+            replica.replicas.set_limits(limits(config));
         }
     }
 
@@ -102,6 +104,17 @@ impl Service for MemoryReplicas {
     }
 }
 
+/// What this node gives to replicas.
+fn limits(config: &Config) -> Limits {
+    let memory = &config.memory;
+    Limits {
+        replicas: memory.replicas,
+        bytes: memory.replica_bytes,
+        bytes_per_user: memory.replica_bytes_per_user.min(memory.bytes_per_user),
+        found: memory.replicas_found,
+    }
+}
+
 impl Daemon {
     /// Starts the thread of replicas, where there is a cluster.
     fn start_replicas(&mut self) -> io::Result<()> {
@@ -110,18 +123,13 @@ impl Daemon {
         let Some(settings) = &config.cluster else { return Ok(()) };
         let (handles, ends) = (HandleTable::default(), News::create()?);
         let numbers = settings.peers.iter().map(|peer| peer.node).chain([settings.node]);
-        let half = REPLICA_BYTES_MAX / 2;
         let starting = Starting {
             me: Member { node: settings.node, life: cluster.incarnation },
             records: match settings.registry {
                 ClusterRegistry::Nobody => Records::Keeper(numbers.min().unwrap_or(settings.node)),
                 _ => records::by_registry(ends.0.clone()),
             },
-            limits: Limits {
-                replicas: REPLICAS_MAX,
-                bytes: REPLICA_BYTES_MAX,
-                bytes_per_user: config.memory.bytes_per_user.min(half),
-            },
+            limits: limits(config),
             believes_users: settings.trusts_users,
         };
         let replicas = Replicas::start(&cluster.nodes, starting)?;
@@ -145,6 +153,7 @@ impl Daemon {
             match event {
                 ReplicaEvent::Opened(token, result) => self.opened_replicated(token, result),
                 ReplicaEvent::Freed(token, result) => self.freed_replicated(token, result),
+                ReplicaEvent::Altered(token, result) => self.altered_replicated(token, result),
                 ReplicaEvent::Ask(asked) => self.ask_record(asked),
             }
         }

@@ -20,6 +20,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::request::{number, SERVICE};
 use heliostat_abi::rpc::RpcRequest;
 use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::restriction::Services;
 use heliostat_control::config::Config;
 use heliostat_server_node::{Outcome, PeerNode};
 use heliostat_service_grant::Quota;
@@ -36,8 +37,13 @@ use crate::shares;
 pub struct RemoteCalls;
 
 const fn row(name: &'static str, brings: usize, answers: u64) -> Row {
-    let asker = Asker::Unrestricted;
+    let asker = Asker::With(Services::CALLS);
     Row { name, brings: brings..=brings, keeps: brings as u64, answers, asker }
+}
+
+/// Of what a policy does not name.
+const fn row_of_all(name: &'static str) -> Row {
+    Row { asker: Asker::Unrestricted, ..row(name, 0, 0) }
 }
 
 const REQUESTS: &[(u16, Row)] = &[
@@ -45,8 +51,8 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::FIND, row("rpc_find", 0, 0)),
     (number::LEAVE, row("rpc_leave", 0, 0)),
     (number::SESSION, row("rpc_session", 1, 1)),
-    (number::LIST, row("rpc_list", 0, 0)),
-    (number::LIST_ON, row("rpc_list_on", 0, 0)),
+    (number::LIST, row_of_all("rpc_list")),
+    (number::LIST_ON, row_of_all("rpc_list_on")),
 ];
 
 impl Service for RemoteCalls {

@@ -6,10 +6,10 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use heliostat_abi::memory::peer::PeerHandle;
-use heliostat_abi::memory::Rights;
+use heliostat_abi::memory::{MemoryName, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_memory::Replicated;
-use heliostat_server_replica::{AskRecord, Failure, Fault, Identity, Opened, Replicas};
+use heliostat_server_replica::{AskRecord, Failure, Fault, Identity, NotAltered, Opened, Replicas};
 use rustix::event::{eventfd, EventfdFlags};
 
 use crate::state::asks::Waiter;
@@ -37,6 +37,8 @@ pub enum ReplicaEvent {
     Opened(u64, Result<Opened, Failure>),
     /// A region was freed, or not.
     Freed(u64, Result<(), Fault>),
+    /// It was altered who may use a region, or not.
+    Altered(u64, Result<(), NotAltered>),
     /// The registry is to be asked.
     Ask(AskRecord),
 }
@@ -50,7 +52,7 @@ pub struct News {
 }
 
 /// A session that waits.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct WaitsForReplica {
     /// Which, and for the answer to which request.
     pub waiter: Waiter,
@@ -61,16 +63,18 @@ pub struct WaitsForReplica {
 }
 
 /// For what a session waits.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum WantedOfReplica {
-    /// A handle.
-    Handle(Rights),
+    /// A handle on the region of a name.
+    Handle(Rights, MemoryName),
     /// The end of a handle's region.
     End(ObjectId),
+    /// That it is altered who may use one.
+    Altered,
 }
 
 /// Where a handle leads.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ReplicatedHandle {
     /// To which region.
     pub region: Identity,
@@ -80,6 +84,8 @@ pub struct ReplicatedHandle {
     pub rights: Rights,
     /// How long the region is.
     pub bytes: u64,
+    /// Its name.
+    pub name: MemoryName,
 }
 
 /// All handles, for the daemon and the loops.
@@ -94,7 +100,7 @@ impl HandleTable {
 
     /// One of them.
     pub fn get(&self, number: u64) -> Option<ReplicatedHandle> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
     }
 
     /// Takes one out.

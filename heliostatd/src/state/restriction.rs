@@ -5,8 +5,8 @@
 //! ```
 
 use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
-use heliostat_abi::memory::MemoryRequest;
 use heliostat_abi::name::NetAddress;
+use heliostat_abi::session::needs::Need;
 use heliostat_abi::session::record::{Asker, Request};
 use heliostat_abi::session::restriction::{Destination, Services};
 use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
@@ -17,7 +17,7 @@ use heliostat_abi::snapshot::region_scope::{RegionRight, RegionScope};
 pub struct Restriction {
     /// Where its streams may lead, once it is closed.
     destinations: Vec<Destination>,
-    /// Which snapshot regions it may publish or attach to, and which memory regions make or map.
+    /// Which regions, locks and functions it may use, and how.
     regions: Vec<RegionScope>,
     /// Set when it is closed.
     closed: Option<Closed>,
@@ -54,11 +54,8 @@ impl Restriction {
             }
             Request::Own(own) if is_served => {
                 // What no service knows is refused by it.
-                let asked = MemoryRequest::decode(own).ok();
-                asked.as_ref().and_then(MemoryRequest::needs).is_none_or(|(right, name, owner)| {
-                    // Every name of one kind is one of the other.
-                    let name = RegionName::parse(name.as_str());
-                    name.is_ok_and(|name| has_region(right, &name, owner))
+                Need::of(own).is_none_or(|Need { right, name, owner }| {
+                    name.is_some_and(|name| has_region(right, &name, owner))
                 })
             }
             _ => is_served,

@@ -13,7 +13,7 @@ use heliostat_stub_lock::{
 };
 
 use super::programs::play_with;
-use super::recorded;
+use super::{recorded, recorded_through};
 
 /// A program's part.
 pub fn play() {
@@ -91,6 +91,10 @@ impl Actor {
                     Thing::Semaphore(semaphore) => recorded::use_semaphore(semaphore, path, times)?,
                     _ => panic!("{words:?}"),
                 }
+            }
+            ["record_through", node, name, path, ms, seed] => {
+                let locks = self.locks.on(number(node));
+                recorded_through::use_lock(&locks, name, path, (number(ms), number(seed)));
             }
             ["together", key, threads, times] => {
                 return self.together(key, number(threads), number(times))

@@ -19,6 +19,7 @@ pub mod operations;
 pub mod payloads;
 pub mod programs;
 pub mod recorded;
+pub mod recorded_through;
 pub mod registry;
 pub mod spreaders;
 pub mod unit;

@@ -18,8 +18,11 @@ use heliostat_stub_memory::{
 use super::beside::become_user;
 use super::operations;
 use super::recorded::change_words;
+use super::recorded_through;
 use super::{Daemon, STARTS, WATCHDOG};
 
+#[path = "many_regions.rs"]
+mod many_regions;
 #[path = "region_orders.rs"]
 mod region_orders;
 
@@ -169,6 +172,8 @@ pub(super) fn told(error: &MemoryError) -> String {
         MemoryError::Cancelled { .. } => "error cancelled".into(),
         MemoryError::NotMoved { .. } => "error not moved".into(),
         MemoryError::Held { process, .. } => format!("error held {process}"),
+        MemoryError::InDoubt { node, .. } => format!("error in doubt {node}"),
+        MemoryError::Moving { .. } => "error moving".into(),
         MemoryError::Full { limit } => format!("error full {limit}"),
         MemoryError::Idle => "error idle".into(),
         MemoryError::Node { node, why, .. } => format!("error node {node} {why:?}"),
@@ -224,6 +229,23 @@ impl Actor {
                     let made = self.memory.allocate(number(bytes)).make()?;
                     self.regions.insert(format!("many-{at}"), Arc::new(made));
                 }
+                done()
+            }
+            ["named", what, ref rest @ ..] => {
+                let numbers: Vec<u64> = rest.iter().map(|word| number(word)).collect();
+                many_regions::on(&self.memory, what, &numbers)
+            }
+            ["keep_until_refused", most] => {
+                let (kept, why) = many_regions::keep_until_refused(&self.memory, most);
+                let count = kept.len();
+                let kept = kept.into_iter().enumerate();
+                let kept = kept.map(|(at, region)| (format!("kept-{at}"), Arc::new(region)));
+                self.regions.extend(kept);
+                Ok(format!("{count} {why}"))
+            }
+            ["record_through", name, path, ms, words, seed] => {
+                let numbers = (number(ms), number(words), number(seed));
+                recorded_through::change_words(&self.memory, name, path, numbers);
                 done()
             }
             ["end_delegation"] => {

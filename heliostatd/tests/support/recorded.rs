@@ -10,6 +10,7 @@ use std::path::Path;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_stub_lock::{Held, LockError, ReaderWriterLock, Semaphore};
 use heliostat_stub_memory::{MemoryError, Region};
+use heliostat_verify_linearizability::model::WordOperation;
 use heliostat_verify_linearizability::Call;
 
 /// Writes one process's calls.
@@ -95,6 +96,51 @@ impl Dice {
     }
 }
 
+/// How a word is changed next.
+pub struct NextCall {
+    /// Which word.
+    pub word: u64,
+    operation: WordOperation,
+}
+
+impl NextCall {
+    /// As chance has it: by what was seen in each word before, and a number that nobody else stores.
+    pub fn draw(dice: &mut Dice, seen: &[u64], own: u64) -> NextCall {
+        let word = dice.below(seen.len() as u64);
+        let operation = match dice.below(4) {
+            0 => WordOperation::FetchAdd(1),
+            1 => WordOperation::FetchAdd(0),
+            2 => WordOperation::Swap(own),
+            _ => WordOperation::CompareSwap(seen[word as usize], own),
+        };
+        NextCall { word, operation }
+    }
+
+    /// Makes it; what the word was.
+    pub fn make(&self, region: &Region) -> Result<u64, MemoryError> {
+        let at = self.word * 8;
+        match self.operation {
+            WordOperation::FetchAdd(more) => region.fetch_add(at, more),
+            WordOperation::Swap(new) => region.swap(at, new),
+            WordOperation::CompareSwap(expected, new) => region.compare_swap(at, expected, new),
+            ref other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl std::fmt::Display for NextCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.operation {
+            WordOperation::FetchAdd(more) => write!(f, "{} add {more}", self.word),
+            WordOperation::Swap(new) => write!(f, "{} swap {new}", self.word),
+            WordOperation::CompareSwap(expected, new) => {
+                write!(f, "{} compare_swap {expected} {new}", self.word)
+            }
+            ref other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Changes words of a region, as chance has it.
 pub fn change_words(
     region: &Region,
@@ -104,20 +150,10 @@ pub fn change_words(
     let (mut recorder, mut dice) = (Recorder::new(path, true), Dice::new(seed));
     let mut seen = vec![0; words as usize];
     for step in 0..count {
-        let word = dice.below(words);
-        let (at, own) = (word * 8, seed << 32 | step);
-        let expected = seen[word as usize];
+        let next = NextCall::draw(&mut dice, &seen, seed << 32 | step);
         let tell = |old: &Result<u64, MemoryError>| format!("{}", old.as_ref().unwrap_or(&0));
-        let old = match dice.below(4) {
-            0 => recorder.call(&format!("{word} add 1"), || region.fetch_add(at, 1), tell),
-            1 => recorder.call(&format!("{word} add 0"), || region.fetch_add(at, 0), tell),
-            2 => recorder.call(&format!("{word} swap {own}"), || region.swap(at, own), tell),
-            _ => {
-                let what = format!("{word} compare_swap {expected} {own}");
-                recorder.call(&what, || region.compare_swap(at, expected, own), tell)
-            }
-        };
-        seen[word as usize] = old?;
+        let old = recorder.call(&next.to_string(), || next.make(region), tell);
+        seen[next.word as usize] = old?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use heliostat_service_replica::{
     Received, Replica, Unanswered, RECENT_MAX,
 };
 
+use crate::alter::{self, Alterer};
 use crate::engine::{Asked, Engine, Freer, Region, Todo};
 use crate::input::{Called, Input, Wanted};
 use crate::message::{
@@ -56,6 +57,7 @@ impl Engine {
                     self.tell_freer(freer, result);
                 }
             }
+            Effect::Altered(token, result) => self.altered(token, result),
             Effect::Ended => {
                 if self.regions.get(&identity).is_some_and(|it| it.replica.is_ended()) {
                     self.regions.remove(&identity);
@@ -151,6 +153,7 @@ impl Engine {
                     self.tell_freer(freer, result);
                 }
             }
+            Called::Alter(token) => self.altered_there(token, outcome),
             Called::Nothing => {}
         }
     }
@@ -213,6 +216,13 @@ impl Engine {
                 let (user, (identity, _)) = (user_of(about)?, take_identity(payload)?);
                 let user = if self.starting.believes_users { user } else { u32::MAX };
                 self.free(identity, user, Freer::Node(ask));
+                Some(Vec::new())
+            }
+            Kind::Alter => {
+                let (user, (identity, number)) = (user_of(about)?, take_identity(payload)?);
+                let alter = alter::take(number)?;
+                let user = if self.starting.believes_users { user } else { u32::MAX };
+                self.alter(identity, user, alter, Alterer::Node(ask));
                 Some(Vec::new())
             }
             Kind::Read | Kind::Write => None,
@@ -292,5 +302,5 @@ fn may(placement: &Placement, user: u32, action: &Action) -> bool {
 
 /// Whether a user has these rights on a region, by its record.
 pub(crate) fn may_have(placement: &Placement, user: u32, wanted: Rights) -> bool {
-    user == placement.owner || (placement.others & wanted.bits()) == wanted.bits()
+    placement.rights_of(user) & wanted.bits() == wanted.bits()
 }

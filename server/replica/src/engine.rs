@@ -12,6 +12,7 @@ use heliostat_service_replica::{
     Action, Answered, Client, ClientEffect, Effect, Failed, Fault, Identity, Member, Replica,
 };
 
+use crate::alter::Alterer;
 use crate::input::{Input, Then, Wanted};
 use crate::keeper::Keeper;
 use crate::request::{Failure, Opened, ReplicaStatus, Shown, Starting};
@@ -24,8 +25,6 @@ const IDLE_TICK_NS: u64 = 1_000_000_000;
 const SILENCE_NS: u64 = 30_000_000_000;
 /// How long an operation is tried: primaries may change meanwhile.
 const OPERATION_NS_MAX: u64 = 10_000_000_000;
-/// Regions that this node's programs have found.
-pub(crate) const CLIENTS_MAX: usize = 4096;
 /// How long nobody is invited after a node had no room.
 const REFUSED_NS: u64 = 5_000_000_000;
 
@@ -46,6 +45,7 @@ pub(crate) struct Engine {
     pub(crate) opening: HashMap<u64, (String, Then<Result<Opened, Failure>>)>,
     pub(crate) making: HashMap<u64, (Identity, Then<Result<Opened, Failure>>)>,
     pub(crate) freeing: HashMap<u64, Freer>,
+    pub(crate) altering: HashMap<u64, Alterer>,
     pub(crate) records: HashMap<u64, Wanted>,
     pub(crate) keeper: Keeper,
     pub(crate) keeper_life: Option<u64>,
@@ -108,6 +108,7 @@ impl Engine {
             opening: HashMap::new(),
             making: HashMap::new(),
             freeing: HashMap::new(),
+            altering: HashMap::new(),
             records: HashMap::new(),
             keeper: Keeper::default(),
             keeper_life: None,
@@ -185,7 +186,7 @@ impl Engine {
             }
             Input::Lives(life) => self.live(life),
             Input::Make(_, then) | Input::Open(_, then) if !self.has_room() => {
-                then(Err(Failure::Full(CLIENTS_MAX as u64)));
+                then(Err(Failure::Full(self.starting.limits.found as u64)));
             }
             Input::Make(draft, then) => self.make(draft, then),
             Input::Open(key, then) => {
@@ -194,6 +195,10 @@ impl Engine {
                 self.read_record(&key, Wanted::Open(token));
             }
             Input::Free(region, user, then) => self.free(region, user, Freer::Here(then)),
+            Input::Alter(region, user, alter, then) => {
+                self.alter(region, user, alter, Alterer::Here(then));
+            }
+            Input::Limits(limits) => self.starting.limits = limits,
             Input::Submit(region, user, action, then) => self.submit(region, (user, action), then),
             Input::End => {}
         }

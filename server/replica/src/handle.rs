@@ -6,12 +6,12 @@ use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
 use heliostat_server_node::{Caller, Nodes, PeerNode};
-use heliostat_service_replica::{Action, Answered, Failed, Fault, Identity};
+use heliostat_service_replica::{Action, Alter, Answered, Failed, Fault, Identity};
 
 use crate::engine::Engine;
 use crate::input::Input;
 use crate::peers::PeerReplicas;
-use crate::request::{Draft, Failure, Opened, ReplicaStatus, Shown, Starting};
+use crate::request::{Draft, Failure, Limits, NotAltered, Opened, ReplicaStatus, Shown, Starting};
 
 /// The thread. Dropped it ends.
 pub struct Replicas {
@@ -76,6 +76,22 @@ impl Replicas {
         then: impl FnOnce(Result<(), Fault>) + Send + 'static,
     ) {
         self.send(Input::Free(region, user, Box::new(then)));
+    }
+
+    /// Alters who may use a region that was found, as a user.
+    pub fn alter(
+        &self,
+        region: Identity,
+        user: u32,
+        alter: Alter,
+        then: impl FnOnce(Result<(), NotAltered>) + Send + 'static,
+    ) {
+        self.send(Input::Alter(region, user, alter, Box::new(then)));
+    }
+
+    /// So much this node gives from now on; what there is stays.
+    pub fn set_limits(&self, limits: Limits) {
+        self.send(Input::Limits(limits));
     }
 
     /// What is here, for people: as it was a second ago at most.

@@ -1,9 +1,9 @@
 //! What comes to the thread.
 
 use heliostat_server_node::{AskId, Outcome, PeerNode};
-use heliostat_service_replica::{Action, Answered, Failed, Fault, Identity, Member};
+use heliostat_service_replica::{Action, Alter, Answered, Failed, Fault, Identity, Member};
 
-use crate::request::{Draft, Failure, Opened};
+use crate::request::{Draft, Failure, Limits, NotAltered, Opened};
 
 /// Somebody who waits for something; called once, on the thread, where it must not wait.
 pub(crate) type Then<T> = Box<dyn FnOnce(T) + Send>;
@@ -28,6 +28,10 @@ pub(crate) enum Input {
     Open(String, Then<Result<Opened, Failure>>),
     /// A region is to be freed.
     Free(Identity, u32, Then<Result<(), Fault>>),
+    /// Who may use a region is to be altered.
+    Alter(Identity, u32, Alter, Then<Result<(), NotAltered>>),
+    /// So much this node gives from now on.
+    Limits(Limits),
     /// An operation of a program of this node.
     Submit(Identity, u32, Action, Then<Result<Answered, Failed>>),
     /// It is over.
@@ -45,6 +49,8 @@ pub(crate) enum Called {
     Record(Wanted),
     /// A region that was to be freed.
     Free(u64),
+    /// A region that was to be altered.
+    Alter(u64),
     /// Nobody waits for it.
     Nothing,
 }

@@ -11,6 +11,7 @@
 //! keeper ([`keeper`]) what all nodes believe.
 #![forbid(unsafe_code)]
 
+mod alter;
 mod carry;
 mod engine;
 mod handle;
@@ -24,10 +25,13 @@ mod request;
 
 pub use handle::{Replicas, Submitter};
 pub use heliostat_service_replica::{
-    Action, Answered, Failed, Fault, Identity, Member, Placement, OPERATION_BYTES_MAX, REPLICAS_MAX,
+    Action, Alter, Answered, Failed, Fault, Identity, Member, Placement, OPERATION_BYTES_MAX,
+    REPLICAS_MAX,
 };
 pub use peers::PeerReplicas;
-pub use request::{AskRecord, Draft, Failure, Limits, Opened, Records, ReplicaStatus, Starting};
+pub use request::{
+    AskRecord, Draft, Failure, Limits, NotAltered, Opened, Records, ReplicaStatus, Starting,
+};
 
 /// The number of the service between nodes.
 pub const SERVICE: u16 = 10;

@@ -8,6 +8,8 @@
 //! 4 key           -                      life u64, revision u64, record
 //! 5 key           expected u64, record   life u64, revision u64 (0: it was another)
 //! 6 user u32      identity               0 freed, 1 not, 2 the user may not
+//! 7 user u32      identity, u64 (who u32, rights u32; who u32::MAX: all others)
+//!                                        0 altered, 1 not, 2 it has no room, 3 the user may not
 //! ```
 
 use heliostat_service_replica::{Identity, Member};
@@ -24,6 +26,7 @@ pub(crate) enum Kind {
     Read = 4,
     Write = 5,
     Free = 6,
+    Alter = 7,
 }
 
 /// A header.
@@ -34,7 +37,15 @@ pub(crate) fn header(kind: Kind, about: &[u8]) -> Vec<u8> {
 /// What a foreign header asks, and about what.
 pub(crate) fn kind_of(header: &[u8]) -> Option<(Kind, &[u8])> {
     let (first, rest) = header.split_first()?;
-    let all = [Kind::Append, Kind::Operate, Kind::Forget, Kind::Read, Kind::Write, Kind::Free];
+    let all = [
+        Kind::Append,
+        Kind::Operate,
+        Kind::Forget,
+        Kind::Read,
+        Kind::Write,
+        Kind::Free,
+        Kind::Alter,
+    ];
     let kind = all.into_iter().find(|it| *it as u8 == *first)?;
     Some((kind, rest))
 }

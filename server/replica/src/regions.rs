@@ -5,7 +5,7 @@ use heliostat_server_node::PeerNode;
 use heliostat_service_replica::{Client, Fault, Identity, Member, Placement, Replica, RECENT_MAX};
 
 use crate::carry::may_have;
-use crate::engine::{Engine, Freer, OneClient, Region, Todo, CLIENTS_MAX};
+use crate::engine::{Engine, Freer, OneClient, Region, Todo};
 use crate::input::{Called, Then};
 use crate::message::{header, put_identity, Kind};
 use crate::request::{Draft, Failure, Opened};
@@ -31,8 +31,18 @@ impl Engine {
         let (me, number) = (self.starting.me, self.next());
         let identity = Identity { maker: me, number };
         let Draft { key, owner, others, bytes, wanted, .. } = draft;
-        let placement =
-            Placement { identity, owner, others, bytes, wanted, epoch: 1, primary: me, backups };
+        let (appointed, epoch, primary) = (Vec::new(), 1, me);
+        let placement = Placement {
+            identity,
+            owner,
+            others,
+            appointed,
+            bytes,
+            wanted,
+            epoch,
+            primary,
+            backups,
+        };
         self.making.insert(number, (identity, then));
         let mut effects = Vec::new();
         let replica = Replica::make(placement, RECENT_MAX, number, &mut effects);
@@ -76,10 +86,11 @@ impl Engine {
 
     /// Whether one more region may be found, once those that are gone are forgotten.
     pub(crate) fn has_room(&mut self) -> bool {
-        if self.clients.len() >= CLIENTS_MAX {
+        let most = self.starting.limits.found;
+        if self.clients.len() >= most {
             self.clients.retain(|_, it| !it.client.is_gone() || it.client.waiting() > 0);
         }
-        self.clients.len() < CLIENTS_MAX
+        self.clients.len() < most
     }
 
     /// A region was found: this node has a client of it from now on.

@@ -13,6 +13,8 @@ pub struct Limits {
     pub bytes: u64,
     /// Those of one user.
     pub bytes_per_user: u64,
+    /// Regions that this node's programs have found.
+    pub found: usize,
 }
 
 /// What is here, for people: as it was a tick ago.
@@ -89,6 +91,17 @@ pub enum Failure {
     },
     /// This node has no room.
     Full(u64),
+}
+
+/// Why it is not altered who may use a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotAltered {
+    /// Nobody knows whether it is: its primary is lost, or another one meanwhile.
+    Unknown,
+    /// Its record has no room for more.
+    Full(u64),
+    /// The user may not.
+    Denied,
 }
 
 /// One replica on this node, for people.

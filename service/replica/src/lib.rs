@@ -27,7 +27,7 @@ mod wire;
 pub use action::{Action, Answer, Answered, Operate, Unanswered};
 pub use append::{Append, Change, Entry, Invitation, Received};
 pub use client::{Client, ClientEffect, Failed, Submitted};
-pub use placement::{Identity, Member, Placement, RequestId, Revision};
+pub use placement::{Alter, Identity, Member, Placement, RequestId, Revision};
 pub use recent::{Recent, RECENT_MAX};
 pub use replica::{Effect, Fault, Outcome, Record, Replica};
 
@@ -40,5 +40,7 @@ pub const LOG_ENTRIES_MAX: usize = 8192;
 pub const APPEND_BYTES_MAX: usize = 1 << 20;
 /// Bytes that one operation reads, writes, sets or copies.
 pub const OPERATION_BYTES_MAX: u64 = 1 << 20;
+/// Users that are appointed to a region: they stand in its record and in each message to a backup.
+pub const APPOINTED_MAX: usize = 16;
 /// Nodes that have a region.
 pub const REPLICAS_MAX: usize = 7;

@@ -53,6 +53,8 @@ pub enum Effect {
     Made(u64, Result<(), Fault>),
     /// The region is freed, or is not.
     Freed(u64, Result<(), Fault>),
+    /// Who may use it is altered, or is not; after `NotPrimary` it may be yet.
+    Altered(u64, Result<(), Fault>),
     /// This replica is over: it has no bytes any more.
     Ended,
 }
@@ -62,7 +64,7 @@ pub enum Effect {
 pub enum Fault {
     /// Another one has the name.
     Exists,
-    /// A node has no room.
+    /// A node has no room, or the record; of that the limit.
     Full(u64),
     /// A node cannot be reached.
     Unreachable(u64),

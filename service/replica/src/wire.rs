@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! member    node u64, life u64             placement  maker, number u64, owner u32, others u32, bytes u64,
-//! request   member, number u64                        wanted u32, backups u32, epoch u64, primary, backups
+//! request   member, number u64                        wanted u32, backups u16, appointed u16, epoch u64,
+//!                                                     primary, backups, appointed (user u32, rights u32)
 //! entry     term u64, has request u8, change u8 (0 nothing, 1 store, 2 set), value u8, 0 u8,
 //!           length u32, word u64, offset u64, bytes u64, request if there is one, stored bytes
 //! ```
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use crate::action::{Action, Answer, Answered, Operate};
 use crate::append::{Append, Change, Entry, Invitation, Received};
 use crate::placement::{Identity, Member, Placement, RequestId};
-use crate::{APPEND_BYTES_MAX, LOG_ENTRIES_MAX, OPERATION_BYTES_MAX, REPLICAS_MAX};
+use crate::{APPEND_BYTES_MAX, APPOINTED_MAX, LOG_ENTRIES_MAX, OPERATION_BYTES_MAX, REPLICAS_MAX};
 
 /// Bytes that are written one after the other.
 #[derive(Default)]
@@ -44,10 +45,14 @@ impl Out {
 
     fn placement(&mut self, it: &Placement) -> &mut Out {
         self.member(it.identity.maker).u64(it.identity.number).u32(it.owner).u32(it.others);
-        self.u64(it.bytes).u32(it.wanted).u32(it.backups.len() as u32).u64(it.epoch);
+        let counts = it.backups.len() as u32 | (it.appointed.len() as u32) << 16;
+        self.u64(it.bytes).u32(it.wanted).u32(counts).u64(it.epoch);
         self.member(it.primary);
         for backup in &it.backups {
             self.member(*backup);
+        }
+        for (user, rights) in &it.appointed {
+            self.u32(*user).u32(*rights);
         }
         self
     }
@@ -103,14 +108,29 @@ impl<'a> In<'a> {
 
     fn placement(&mut self) -> Option<Placement> {
         let (identity, owner, others) = (self.identity()?, self.u32()?, self.u32()?);
-        let (bytes, wanted, count, epoch) = (self.u64()?, self.u32()?, self.u32()?, self.u64()?);
+        let (bytes, wanted, counts, epoch) = (self.u64()?, self.u32()?, self.u32()?, self.u64()?);
+        let (count, appointed) = (counts & 0xffff, counts >> 16);
         let primary = self.member()?;
-        let is_sound = (count as usize) < REPLICAS_MAX && (wanted as usize) <= REPLICAS_MAX;
+        let is_sound = (count as usize) < REPLICAS_MAX
+            && (wanted as usize) <= REPLICAS_MAX
+            && appointed as usize <= APPOINTED_MAX;
         if !is_sound || bytes == 0 || epoch == 0 {
             return None;
         }
         let backups = (0..count).map(|_| self.member()).collect::<Option<Vec<_>>>()?;
-        Some(Placement { identity, owner, others, bytes, wanted, epoch, primary, backups })
+        let appointed = (0..appointed).map(|_| Some((self.u32()?, self.u32()?)));
+        let appointed = appointed.collect::<Option<Vec<_>>>()?;
+        Some(Placement {
+            identity,
+            owner,
+            others,
+            appointed,
+            bytes,
+            wanted,
+            epoch,
+            primary,
+            backups,
+        })
     }
 
     fn entry(&mut self) -> Option<Entry> {

@@ -5,6 +5,7 @@ fn placement() -> Placement {
     Placement {
         identity: Identity { maker: member(3), number: 7 },
         owner: 1000,
+        appointed: vec![(4242, 3), (7, 1)],
         others: 3,
         bytes: 4096,
         wanted: 3,

@@ -66,6 +66,14 @@ pub enum MemoryError {
         /// The region.
         region: ObjectId,
     },
+    /// The region was on its way to a node that has not said whether it has it. It serves nobody until
+    /// that node says so; then it is on one of both, with all of its bytes.
+    InDoubt {
+        /// The region.
+        region: ObjectId,
+        /// The node.
+        node: u64,
+    },
     /// Somebody did not leave the region in time, so that it was not moved.
     Held {
         /// The region.
@@ -195,6 +203,11 @@ impl std::fmt::Display for MemoryError {
                  what was under way may be done or not"
             ),
             Self::Moving { region } => write!(f, "region {region} does not come to rest"),
+            Self::InDoubt { region, node } => write!(
+                f,
+                "region {region} is in doubt: node {node} has not said whether it has it, and nobody \
+                 is served before it does"
+            ),
             Self::Held { region, process: 0 } => {
                 write!(f, "region {region} is not moved: somebody stays in it")
             }

@@ -1,7 +1,7 @@
 //! Regions that are moved: to other pieces of their node's memory or to another node, while handles stay.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::{MemoryReply, MemoryRequest, MoveStage, MoveState};
@@ -14,6 +14,8 @@ use crate::ask::AskMemory;
 /// How long it takes until the control plane is asked how a move stands, at first and later.
 const PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// How long a doubt is waited for: a node that was only cut off is joined again by then.
+const DOUBT_MAX: Duration = Duration::from_secs(10);
 
 impl Region {
     /// Has its bytes lie elsewhere on its node, in one piece; returns when they do. Handles stay as they
@@ -34,7 +36,8 @@ impl Region {
     ///
     /// # Errors
     /// As `relocate`; `NotMoved` too where that node refuses it, or is lost. Where that node is lost at
-    /// the very end the region may be `Moving` until it is back, and says which of both has it.
+    /// the very end, and not back within 10 s, `InDoubt`: the region serves nobody until that node says
+    /// which of both has it, and is not lost.
     pub fn move_to(&self, node: u64) -> Result<(), MemoryError> {
         self.wherever(|place| self.move_region(place, node))
     }
@@ -42,9 +45,15 @@ impl Region {
     fn move_region(&self, place: &Place, node: u64) -> Result<(), MemoryError> {
         let handle = place.handle;
         let mut request = MemoryRequest::Move { handle, node };
-        let mut pause = PAUSE;
+        let (mut pause, mut doubted) = (PAUSE, None);
         loop {
             let state = self.ask_move(&request)?;
+            if state.stage == MoveStage::Doubt {
+                let since: Instant = *doubted.get_or_insert_with(Instant::now);
+                if since.elapsed() >= DOUBT_MAX {
+                    return Err(MemoryError::InDoubt { region: self.id(), node: state.node });
+                }
+            }
             if let Some(ended) = self.ended(&state) {
                 return ended;
             }
@@ -122,7 +131,7 @@ impl Region {
     fn ended(&self, state: &MoveState) -> Option<Result<(), MemoryError>> {
         let (region, process) = (self.id(), state.process);
         match state.stage {
-            MoveStage::Leaving | MoveStage::Copying => None,
+            MoveStage::Leaving | MoveStage::Copying | MoveStage::Doubt => None,
             MoveStage::Done => Some(Ok(())),
             MoveStage::Held => Some(Err(MemoryError::Held { region, process })),
             MoveStage::Failed => Some(Err(MemoryError::NotMoved { region })),

@@ -2,8 +2,8 @@
 //! policy does not grant it. Nothing is decided here: the control plane refuses by the restriction of
 //! the connection, and what a program makes its requests look like concerns itself alone.
 
-use heliostat_abi::memory::MemoryRequest;
-use heliostat_abi::session::record::{OwnRequest, Request, REQUEST_BYTES};
+use heliostat_abi::session::needs::Need;
+use heliostat_abi::session::record::{Request, REQUEST_BYTES};
 use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use heliostat_backend_seal as seal;
 use heliostat_control::policy::record::Ask;
@@ -49,18 +49,12 @@ fn note_record(call: &Call<'_>, bytes: &[u8]) {
         Request::AttachRegion { name, owner } => {
             note_region(call, RegionRight::Attach, name, owner);
         }
-        Request::Own(own) => note_memory(call, &own),
+        Request::Own(own) => {
+            if let Some(Need { right, name: Some(name), owner }) = Need::of(&own) {
+                note_region(call, right, name, owner);
+            }
+        }
         _ => {}
-    }
-}
-
-/// What it asks of memory regions by a name.
-fn note_memory(call: &Call<'_>, own: &OwnRequest) {
-    let Ok(request) = MemoryRequest::decode(own) else { return };
-    let Some((right, name, owner)) = request.needs() else { return };
-    // Every name of one is a name of the other.
-    if let Ok(name) = RegionName::parse(name.as_str()) {
-        note_region(call, right, name, owner);
     }
 }
 

@@ -16,7 +16,8 @@
 
 use super::entry::{u32_at, u64_at, Seed};
 use super::{
-    Position, DATA_BYTES_MAX, DATA_SECTORS_MIN, HEADER_BYTES, POSITION_MAX, WINDOW_BYTES_MAX,
+    Position, DATA_BYTES_MAX, DATA_SECTORS_MIN, ENTRY_BYTES, HEADER_BYTES, POSITION_MAX,
+    WINDOW_BYTES_MAX,
 };
 
 const MAGIC: [u8; 8] = *b"\x89HLOG\r\n\x1a";
@@ -207,6 +208,8 @@ impl Header {
             (self.begin.at % 8 == 0, "begin", self.begin.at),
             (self.end.at % 8 == 0 && self.end.at < POSITION_MAX, "end", self.end.at),
             (has_order, "begin", self.begin.at),
+            // No entry takes less.
+            (self.end.sequence <= self.end.at / ENTRY_BYTES, "sequence number", self.end.sequence),
         ];
         match rules.iter().find(|(holds, ..)| !holds) {
             Some(&(_, name, found)) => Err(HeaderError::Field { name, found }),

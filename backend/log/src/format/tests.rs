@@ -125,6 +125,7 @@ fn header_blocks_that_contradict_themselves_are_refused_with_the_field() {
     wrong(|header| header.end.at = 1 << 63, "end");
     wrong(|header| header.end.at += 1 << 20, "begin");
     wrong(|header| header.begin.sequence = 901, "begin");
+    wrong(|header| header.end.sequence = u64::MAX, "sequence number");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use heliostat_backend_block::{Geometry, MemoryDevice};
+use heliostat_backend_block::{FaultDevice, Faults, Geometry, MemoryDevice};
 use heliostat_base::mapping::SharedMapping;
 
 use crate::format::{entry_bytes, HeaderError};
@@ -146,10 +146,15 @@ fn a_payload_over_the_limit_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn an_area_goes_round_a_thousand_times_and_keeps_the_newest_entries() {
-    let log = new_log(16 << 10);
+fn an_area_goes_round_a_thousand_times_at_one_price_and_keeps_the_newest_entries() {
+    const DATA_BYTES: u64 = 16 << 10;
+    let (area, faults) = (area(DATA_BYTES), Faults::new(1));
+    let device = FaultDevice::new(memory(area, 512), faults.clone());
+    let log = Log::create(Box::new(device), area, Options::default()).unwrap();
     let (mut id, mut kept) = (0, std::collections::VecDeque::new());
-    while log.end().at < 1000 * (16 << 10) {
+    // What the device had to do by the end of each hundred rounds.
+    let mut operations = vec![faults.begun()];
+    while operations.len() <= 10 {
         let appended = log.append(&payload(id, (id * 37 % 700) as usize)).unwrap();
         kept.push_back((id, appended.wait().unwrap()));
         id += 1;
@@ -157,11 +162,17 @@ fn an_area_goes_round_a_thousand_times_and_keeps_the_newest_entries() {
             kept.pop_front();
             log.trim(kept[0].1).unwrap();
         }
+        if log.end().at >= operations.len() as u64 * 100 * DATA_BYTES {
+            operations.push(faults.begun());
+        }
     }
-    let log = reopen(log, area(16 << 10));
+    let prices: Vec<usize> = operations.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (least, most) = (prices.iter().min().unwrap(), prices.iter().max().unwrap());
+    assert!(most - least <= least / 50, "{prices:?}");
+    let log = reopen(log, area);
     let found: Vec<u64> = payloads(&log).iter().map(|it| id_of(it)).collect();
     let wanted: Vec<u64> = kept.iter().map(|(id, _)| *id).collect();
-    assert!(found.ends_with(&wanted) && found.len() == wanted.len(), "{found:?} {wanted:?}");
+    assert_eq!(found, wanted);
 }
 
 #[test]

@@ -75,6 +75,8 @@ impl Watch {
                 End::Again if monotonic_ns().saturating_sub(begun_ns) < SHORT_NS => sleep(PAUSE),
                 End::Again => {}
                 End::Failed => {
+                    // It may have been for the token.
+                    self.client.forget_token();
                     self.client.pass_on();
                     sleep(PAUSE);
                 }

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod etcd_server;
+pub mod secure_etcd;
 
 use std::time::Duration;
 

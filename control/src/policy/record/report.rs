@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use heliostat_abi::memory::name::PREFIX as MEMORY_PREFIX;
-use heliostat_abi::snapshot::region::PREFIX;
-use heliostat_abi::snapshot::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
+use heliostat_abi::snapshot::region_scope::{
+    NamesOf, RegionNames, RegionRight, RegionScope, Whose,
+};
 
 use super::{covering, is_of_a_listing, secret, Ask, Recorder, Times, Wanted};
 use crate::policy::write::{grant_text, list, one_line, quoted, Element};
@@ -53,8 +53,7 @@ impl Ask<'_> {
             Self::Listen(at) => Some(format!("--listen {}", super::exactly(*at))),
             Self::Name(name) => Some(format!("--lookup {name}")),
             Self::Delegation => Some("--delegate".to_owned()),
-            Self::Region(scope) if scope.right.is_of_memory() => Some(format!("--region {scope}")),
-            Self::Region(scope) => Some(format!("--snapshot {scope}")),
+            Self::Region(scope) => Some(format!("{} {scope}", scope.right.names().flag())),
             Self::Call(_) => None,
         }
     }
@@ -67,16 +66,19 @@ fn verb_of(right: RegionRight) -> &'static str {
         RegionRight::Read => "map for reading",
         RegionRight::Write => "map for writing",
         RegionRight::Allocate => "make",
+        RegionRight::Acquire => "open",
+        RegionRight::Call => "call",
+        RegionRight::Serve => "serve",
     }
 }
 
-/// A region as people name it, with whose it is where that is another's.
+/// A region, lock or function as people name it, with whose it is where that is another's.
 fn region_text(scope: &RegionScope) -> String {
     let name = match &scope.names {
         RegionNames::One(name) => name.as_str().to_owned(),
         RegionNames::Beginning(beginning) => format!("{beginning}*"),
     };
-    let name = format!("{}{name}", if scope.right.is_of_memory() { MEMORY_PREFIX } else { PREFIX });
+    let name = format!("{}{name}", scope.right.names().prefix());
     match scope.whose {
         Whose::Own => name,
         Whose::User(user) => format!("{name} of user {user}"),
@@ -178,13 +180,14 @@ impl Recorder {
             let _ = writeln!(text, "\ndelegate = true{comment}");
         }
         let (regions, is_all) = self.regions.folded();
-        let said = |(scope, times): (RegionScope, Times)| said(scope.to_string(), times);
-        let (memory, regions): (Vec<_>, Vec<_>) =
-            regions.into_iter().partition(|(scope, _)| scope.right.is_of_memory());
-        list(text, "snapshot", regions.into_iter().map(said).collect());
-        list(text, "memory", memory.into_iter().map(said).collect());
+        let said = |scope: RegionScope, times: Times| said(scope.to_string(), times);
+        for names in NamesOf::ALL {
+            let its = regions.iter().filter(|(scope, _)| scope.right.names() == names);
+            let its = its.map(|(scope, times)| said(scope.clone(), *times)).collect();
+            list(text, names.key(), its);
+        }
         if !is_all {
-            let _ = writeln!(text, "\n# More regions than a policy holds: end their names in *.");
+            let _ = writeln!(text, "\n# More names than a policy holds: end them in *.");
         }
     }
 

@@ -2,19 +2,21 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use heliostat_abi::cluster::{MemberAddress, RegisteredMember};
-use heliostat_backend_registry::etcd::{Bell, Endpoints, Etcd};
+use heliostat_backend_registry::etcd::{Access, Bell, Credentials, Endpoints, Etcd};
 use heliostat_backend_registry::{LeaseId, Limits, Memory, Registry, SharedStore};
 use heliostat_base::clock::monotonic_ns;
-use heliostat_control::config::{Cluster as Config, ClusterRegistry as Named};
+use heliostat_control::config::{Cluster as Config, ClusterRegistry as Named, EtcdAccess};
 use heliostat_server_node::Nodes;
 use heliostat_server_registry::{Host, Remote, SERVICE};
 use heliostat_service_cluster::{Registration, Timing};
 use tracing::warn;
 
 use super::life::incarnation;
+use super::private_file;
 use crate::state::cluster_registry::ClusterRegistry;
 
 /// How long `--check` waits for etcd.
@@ -34,8 +36,8 @@ pub(super) fn start(
     let ring = ring(bell);
     let registry: Box<dyn Registry> = match &config.registry {
         Named::Nobody => return Ok(None),
-        Named::Etcd { servers, prefix } => {
-            let endpoints = endpoints(servers, prefix).map_err(io::Error::other)?;
+        Named::Etcd { servers, prefix, access } => {
+            let endpoints = endpoints(servers, prefix, access).map_err(io::Error::other)?;
             Box::new(Etcd::start(endpoints, ring)?)
         }
         Named::Node(node) if *node != config.node => {
@@ -74,8 +76,30 @@ fn ring(bell: &Arc<OwnedFd>) -> Bell {
     })
 }
 
-fn endpoints(servers: &str, prefix: &str) -> Result<Endpoints, String> {
-    Endpoints::parse(servers, prefix).map_err(|error| format!("cluster.registry: {error}"))
+fn endpoints(servers: &str, prefix: &str, access: &EtcdAccess) -> Result<Endpoints, String> {
+    let named = |error| format!("cluster.registry: {error}");
+    let endpoints = Endpoints::parse(servers, prefix).map_err(named)?;
+    endpoints.by(read_access(access)?).map_err(named)
+}
+
+/// Reads the files by which etcd is reached. The key and the password nobody else may read.
+fn read_access(access: &EtcdAccess) -> Result<Access, String> {
+    let EtcdAccess { authorities, own, user } = access;
+    let read = |path: &PathBuf, key: &str| {
+        let read = std::fs::read(path);
+        read.map_err(|error| format!("cluster.{key}: {}: {error}", path.display()))
+    };
+    let authorities = authorities.as_ref().map(|path| read(path, "registry_ca")).transpose()?;
+    let own = own.as_ref().map(|(certificate, key)| {
+        let key = private_file::read(key, "registry_key")?;
+        Ok::<_, String>((read(certificate, "registry_certificate")?, key.into_bytes()))
+    });
+    let user = user.as_ref().map(|(name, password)| {
+        let password = private_file::read(password, "registry_password")?;
+        Ok::<_, String>((name.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
+    });
+    let given = Credentials { authorities, own: own.transpose()?, user: user.transpose()? };
+    Access::read(given).map_err(|error| format!("cluster.{error}"))
 }
 
 /// Whether the registry's name is one, without asking it.
@@ -84,7 +108,7 @@ fn endpoints(servers: &str, prefix: &str) -> Result<Endpoints, String> {
 /// The text says what would be right.
 pub fn look(config: &Config) -> Result<(), String> {
     match &config.registry {
-        Named::Etcd { servers, prefix } => endpoints(servers, prefix).map(|_| ()),
+        Named::Etcd { servers, prefix, access } => endpoints(servers, prefix, access).map(|_| ()),
         _ => Ok(()),
     }
 }
@@ -94,8 +118,8 @@ pub fn look(config: &Config) -> Result<(), String> {
 /// # Errors
 /// Each of its servers, with the reason why it does not.
 pub fn ask_once(config: &Config) -> Result<(), String> {
-    let Named::Etcd { servers, prefix } = &config.registry else { return Ok(()) };
-    let endpoints = endpoints(servers, prefix)?;
+    let Named::Etcd { servers, prefix, access } = &config.registry else { return Ok(()) };
+    let endpoints = endpoints(servers, prefix, access)?;
     let deadline_ns = monotonic_ns().saturating_add(CHECK_NS_MAX);
     let asked = Etcd::check(endpoints, deadline_ns);
     asked.map(|_| ()).map_err(|error| format!("cluster.registry: {error}"))

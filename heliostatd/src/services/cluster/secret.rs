@@ -1,14 +1,10 @@
 //! The cluster's secret: 64 hexadecimal digits in a file that only its owner may read.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use heliostat_server_node::Secret;
 
-/// More than 64 digits and white space around them.
-const BYTES_MAX: u64 = 4096;
+use super::private_file;
 
 /// Reads the secret.
 ///
@@ -16,25 +12,8 @@ const BYTES_MAX: u64 = 4096;
 /// It is not there, others than its owner may read or change it, it belongs to somebody else, or it
 /// holds something else: with file and limit, in words.
 pub fn read(path: &Path) -> Result<Secret, String> {
+    let text = private_file::read(path, "secret")?;
     let wrong = |what: String| format!("cluster.secret: {}: {what}", path.display());
-    // What is opened is looked at, so that it cannot be another file by then.
-    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
-    let found = file.metadata().map_err(|error| wrong(error.to_string()))?;
-    if !found.is_file() {
-        return Err(wrong("it is no regular file".to_owned()));
-    }
-    let mode = found.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        let what = "others than its owner may read or change it; chmod 600 it";
-        return Err(wrong(format!("its mode is {mode:o}: {what}")));
-    }
-    let (owner, own) = (found.uid(), rustix::process::geteuid().as_raw());
-    if owner != own && owner != 0 {
-        return Err(wrong(format!("it belongs to user {owner}, not to {own} or root")));
-    }
-    let mut text = String::new();
-    let read = file.take(BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| wrong(error.to_string()))?;
     Secret::from_hex(&text).map_err(|error| wrong(error.to_string()))
 }
 

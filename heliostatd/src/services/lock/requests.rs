@@ -44,7 +44,7 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         let asker = Asker { session: id, holder: self.holder(id)? };
-        let who = Who { asker, uid, sees_all: self.is_owner(id) };
+        let who = Who { asker, uid, sees_all: self.is_owner(id) && !self.is_restricted(id) };
         match request {
             LockRequest::Bell => self.set_lock_bell(&asker, shown.ok_or(Code::BadRecord)?),
             LockRequest::Next => self.next_of_locks(id),

@@ -9,9 +9,10 @@
 //!   <-------------------------------- Done
 //! gone here, with a record where it is        its only manager is this node, until others map it
 //! ```
-//! Up to Adopt a refusal or a lost link gives the move up, and what was staged ends with the link. An
-//! Adopt without an answer leaves a doubt: the region moves on, and serves nobody, until that node is
-//! joined again and says whether it has it, or is joined in another life, in which it has not.
+//! Up to Adopt a refusal, a lost link, or an answer that is none gives the move up, and what was staged
+//! ends with the link. An Adopt without an answer, or with one that is none, leaves a doubt: the region
+//! moves on, and serves nobody, until that node says whether it has it, or is joined in another life, in
+//! which it has not.
 
 use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
@@ -36,6 +37,9 @@ use crate::state::returns::Return;
 
 /// How long a message with bytes may be on its way.
 const WRITE_NS: u64 = 10_000_000_000;
+/// How long a region that waits for its place there serves nobody: then it stays. The answer is waited
+/// for longer, since it brings a handle that has to be given back.
+const STAGE_NS: u64 = 10_000_000_000;
 
 /// What came of a request to the other node.
 enum Heard {
@@ -88,6 +92,7 @@ impl Daemon {
         departure.has_area(area, bytes);
         departure.appointed = appointed;
         departure.step = Step::Stage;
+        departure.stage_until_ns = monotonic_ns().saturating_add(STAGE_NS);
         let wanted = Allocation { bytes, lasting: false, name: None, others: Rights::NONE };
         self.ask_departure(region, MemoryRequest::Stage(wanted));
     }
@@ -110,7 +115,7 @@ impl Daemon {
             Ok(reply) => match PeerReply::decode(&reply.header, &reply.payload) {
                 Ok(reply) => Heard::Answer(reply),
                 // It breaks the protocol, and is believed nothing.
-                Err(_) => Heard::Nothing { may_be_done: false },
+                Err(_) => Heard::Nothing { may_be_done: true },
             },
             Err(error) => Heard::Nothing { may_be_done: error.effect == Done::Unknown },
         };
@@ -126,11 +131,8 @@ impl Daemon {
                 let Ok(MemoryReply::Granted(granted)) = MemoryReply::decode(&reply) else {
                     return self.cancel_departure(region);
                 };
-                let handle = granted.handle;
-                departure.there = Some(PeerHandle { session, handle });
-                departure.region = granted.region;
-                departure.step = Step::Copy;
-                if !is_there {
+                departure.is_staged(session, &granted);
+                if !is_there || granted.bytes != departure.bytes() {
                     return self.cancel_departure(region);
                 }
                 self.send_departures();
@@ -143,13 +145,17 @@ impl Daemon {
             (Step::Adopt, Heard::Answer(PeerReply::Done)) if is_there => self.depart(region),
             // It has ended here meanwhile, and does there with its last manager; or is freed.
             (Step::Adopt, Heard::Answer(PeerReply::Done)) => self.free_departed(region),
-            (Step::Adopt, Heard::Nothing { may_be_done: true }) => {
+            // Another answer than one of these two says nothing.
+            (
+                Step::Adopt,
+                Heard::Nothing { may_be_done: true } | Heard::Answer(PeerReply::Own { .. }),
+            ) => {
                 warn!(%region, node = %departure.peer.node, "a region may be on that node, or not");
                 departure.step = Step::Doubt;
             }
             (Step::Ask, Heard::Answer(PeerReply::Own { session, reply })) => {
                 departure.there = match MemoryReply::decode(&reply) {
-                    Ok(MemoryReply::Granted(granted)) => {
+                    Ok(MemoryReply::Granted(granted)) if departure.is_it(&granted) => {
                         Some(PeerHandle { session, handle: granted.handle })
                     }
                     // It has left that node since.
@@ -168,6 +174,16 @@ impl Daemon {
             },
             (Step::Ask | Step::Doubt, _) => departure.step = Step::Doubt,
             _ => self.cancel_departure(region),
+        }
+    }
+
+    /// Has the regions stay for which the other node makes no place in time.
+    pub(super) fn end_late_stages(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
+        let memory = &mut self.services.memory;
+        for (region, departure) in &memory.departures {
+            if departure.step == Step::Stage && departure.stage_until_ns <= now_ns {
+                memory.grants.cancel_move(*region, MoveEnd::Failed, effects);
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use super::requests::{moved_to, reply};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Copied, Copying, RegionMemory};
+use crate::state::memory::{Copied, Copying, Departure, RegionMemory};
 
 /// How long it takes until presence pages are looked at again.
 const LOOK_NS: u64 = 1_000_000;
@@ -45,6 +45,11 @@ impl Daemon {
         node: u64,
     ) -> Result<Answer, Refused> {
         let id = asker.session;
+        let held = self.services.memory.grants.handle(id, handle).map(|(region, _)| region);
+        if held.is_some_and(|region| self.services.memory.departures.contains_key(&region)) {
+            // It moves, or did, and a node has yet to answer about that.
+            return Err(Code::BadState.into());
+        }
         if node != 0 && self.own_node() != Some(node) {
             return self.move_memory_away(asker, handle, node);
         }
@@ -72,16 +77,20 @@ impl Daemon {
             return Ok(reply(&MemoryReply::Moving(moved_to(forward))));
         }
         let found = memory.grants.move_state(id, handle).map_err(refuse(id))?;
-        let (region, stage, end) = found;
+        let (region, mut stage, end) = found;
+        let departure = memory.departures.get(&region);
+        if stage == MoveStage::Copying && departure.is_some_and(Departure::is_in_doubt) {
+            stage = MoveStage::Doubt;
+        }
         let bytes = memory.grants.pieces(region).map_or(0, |(_, bytes)| bytes);
         let done = match stage {
             MoveStage::Done => bytes,
-            _ => match memory.departures.get(&region) {
+            _ => match departure {
                 Some(departure) => departure.done,
                 None => memory.copies.get(&region).map_or(0, |copying| copying.done),
             },
         };
-        let node = memory.departures.get(&region).map_or(0, |it| it.peer.node.0);
+        let node = departure.map_or(0, |it| it.peer.node.0);
         let process = match end {
             // A user of another node is no process of this one.
             MoveEnd::Held(session) => self.session(session).map_or(0, |held| held.pid()),
@@ -144,6 +153,7 @@ impl Daemon {
             memory.grants.expire_moves(now_ns, &mut effects);
         }
         memory.copy_some(&mut effects);
+        self.end_late_stages(now_ns, &mut effects);
         self.carry_out_memory(effects);
         self.tidy_departures();
         self.ask_about_doubts(now_ns);

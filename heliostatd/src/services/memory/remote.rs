@@ -35,6 +35,8 @@ pub(super) const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
 /// How long an answer may take that brings a handle which then has to be given back. The link ends
 /// before, with all handles, where the node is hung or cut off.
 const CALL_NS: u64 = 60_000_000_000;
+/// The same of an answer without a handle for which a region waits that moves.
+const DEPARTURE_NS: u64 = 10_000_000_000;
 
 impl Daemon {
     /// A session asks another node for a region, or which there are.
@@ -132,6 +134,14 @@ impl Daemon {
         request: MemoryRequest,
     ) -> Result<(), Refused> {
         let Waiting { peer, user, is_restricted, .. } = waiting;
+        let within_ns = match request {
+            MemoryRequest::Appoint { .. } | MemoryRequest::Adopt { .. }
+                if matches!(waiting.wanted, Wanted::Departure(_)) =>
+            {
+                DEPARTURE_NS
+            }
+            _ => CALL_NS,
+        };
         let control = PeerControl { user, is_restricted, process, request };
         let call = NodeCall {
             node: peer.node,
@@ -139,7 +149,7 @@ impl Daemon {
             service: SERVICE,
             header: control.encode().to_vec(),
             payload: Vec::new(),
-            deadline_ns: monotonic_ns().saturating_add(CALL_NS),
+            deadline_ns: monotonic_ns().saturating_add(within_ns),
         };
         let token = self.services.memory.across.asks.wait(waiting);
         self.call_node(token, call).map_err(|error| {

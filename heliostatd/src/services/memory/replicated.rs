@@ -6,15 +6,16 @@
 //! Handles stand among those on other nodes, by a link that is no node's.
 
 use heliostat_abi::code::{Code, Side, Thing};
+use heliostat_abi::memory::name::OWN_USER;
 use heliostat_abi::memory::peer::PeerHandle;
 use heliostat_abi::memory::replicated::Replication;
-use heliostat_abi::memory::{Granted, MemoryRequest, Rights};
+use heliostat_abi::memory::{Granted, MemoryName, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_server_memory::{replicated_link, MemoryOrder, There};
-use heliostat_server_replica::{Draft, Failure, Fault, Opened, Placement};
+use heliostat_server_replica::{Alter, Draft, Failure, Fault, NotAltered, Opened, Placement};
 use heliostat_service_grant::is_of_peer;
 use heliostat_service_memory::{Asker, Key, Remote};
 
@@ -59,7 +60,8 @@ impl Daemon {
             wanted: wanted.wanted,
             nodes: wanted.backups.iter().map(|it| u64::from(*it)).collect(),
         };
-        let token = self.wait_for_replica(asker, WantedOfReplica::Handle(Rights::ALL))?;
+        let wanted = WantedOfReplica::Handle(Rights::ALL, key.name.clone());
+        let token = self.wait_for_replica(asker, wanted)?;
         let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
         let news = replica.news.clone();
         let told = move |result| news.tell(ReplicaEvent::Opened(token, result));
@@ -77,7 +79,8 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         self.services.memory.grants.check_session(asker.session)?;
         self.services.memory.across.remotes.check(asker.session, asker.holder)?;
-        let token = self.wait_for_replica(asker, WantedOfReplica::Handle(rights))?;
+        let wanted = WantedOfReplica::Handle(rights, key.name.clone());
+        let token = self.wait_for_replica(asker, wanted)?;
         let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
         let news = replica.news.clone();
         let told = move |result| news.tell(ReplicaEvent::Opened(token, result));
@@ -105,9 +108,9 @@ impl Daemon {
         if self.connections.get(session).is_none_or(|it| it.awaits != Some(sequence)) {
             return;
         }
-        let WantedOfReplica::Handle(rights) = wanted else { return };
+        let WantedOfReplica::Handle(rights, name) = wanted else { return };
         let answer = result.map_err(why_not).and_then(|Opened { placement }| {
-            self.grant_replicated(session, (uid, rights), &placement)
+            self.grant_replicated(session, (uid, rights, name), &placement)
         });
         self.answer_late_to(session, sequence, answer);
     }
@@ -115,11 +118,10 @@ impl Daemon {
     fn grant_replicated(
         &mut self,
         session: ObjectId,
-        (user, rights): (u32, Rights),
+        (user, rights, name): (u32, Rights, MemoryName),
         placement: &Placement,
     ) -> Result<Answer, Refused> {
-        let others = Rights::from_bits(placement.others).unwrap_or_default();
-        if placement.owner != user && !others.have(rights) {
+        if placement.rights_of(user) & rights.bits() != rights.bits() {
             return Err(Code::Denied.into());
         }
         let holder = self.holder(session)?;
@@ -144,7 +146,7 @@ impl Daemon {
             is_lost: false,
         };
         let bytes = placement.bytes;
-        let handle = ReplicatedHandle { region: identity, user, rights, bytes };
+        let handle = ReplicatedHandle { region: identity, user, rights, bytes, name };
         replica.handles.insert(number, handle);
         let remotes = &mut self.services.memory.across.remotes;
         let handle = match remotes.insert(session, holder, remote) {
@@ -154,11 +156,27 @@ impl Daemon {
                 return Err(full.into());
             }
         };
+        self.limit_replicated(session, handle, there);
         let peer = replicated_peer(&remote);
         let order =
             MemoryOrder::HoldThere { session, handle, there: There { peer, handle: there } };
         self.services.memory.tell(session, order);
         Ok(granted_there(peer, handle, granted(&remote, bytes)))
+    }
+
+    /// How much a session may do by a handle, where a rate is about the name of its region.
+    pub(super) fn limit_replicated(
+        &mut self,
+        session: ObjectId,
+        handle: ObjectId,
+        there: PeerHandle,
+    ) {
+        let Some(its) = self.replicated_handle(there) else { return };
+        let Some(connection) = self.connections.get(session) else { return };
+        let rate = self.parts.config.rates.of_name(&connection.peer.subject, &its.name);
+        let (Some(rate), Ok(holder)) = (rate, self.holder(session)) else { return };
+        let meter = self.services.meters.of(rate, session, holder, monotonic_ns());
+        self.services.memory.tell(session, MemoryOrder::Limit { session, handle, meter });
     }
 
     /// A session asks something about a region on several nodes.
@@ -190,9 +208,55 @@ impl Daemon {
                 // Not sent: it is answered later.
                 Ok(Reply::Done.into())
             }
+            // No user has this number: it stands for the asker's own, and in the record for others.
+            MemoryRequest::Appoint { user: OWN_USER, .. } => Err(Code::BadRecord.into()),
+            MemoryRequest::Appoint { user, rights, .. } => {
+                let alter = Alter::Appoint(*user, rights.bits());
+                self.alter_replicated(asker, remote, Rights::MANAGE, alter)
+            }
+            // Its record lies under its name; what others may can be said anew.
+            MemoryRequest::Name { name: Some(name), others, .. }
+                if self.replicated_handle(remote.there).is_some_and(|it| it.name == *name) =>
+            {
+                let alter = Alter::Others(others.bits());
+                self.alter_replicated(asker, remote, Rights::SHARE, alter)
+            }
             // It has the length, the name and the life that it was made with.
             _ => Err(Code::BadState.into()),
         }
+    }
+
+    fn alter_replicated(
+        &mut self,
+        asker: &Asker,
+        remote: &Remote,
+        wanted: Rights,
+        alter: Alter,
+    ) -> Result<Answer, Refused> {
+        if !remote.rights.have(wanted) {
+            return Err(Code::Denied.into());
+        }
+        let its = self.replicated_handle(remote.there).ok_or(Code::Stale)?;
+        let token = self.wait_for_replica(asker, WantedOfReplica::Altered)?;
+        let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
+        let news = replica.news.clone();
+        let told = move |result| news.tell(ReplicaEvent::Altered(token, result));
+        replica.replicas.alter(its.region, its.user, alter, told);
+        // Not sent: it is answered later.
+        Ok(Reply::Done.into())
+    }
+
+    /// It was altered who may use a region, or not.
+    pub(crate) fn altered_replicated(&mut self, token: u64, result: Result<(), NotAltered>) {
+        let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
+        let Some(WaitsForReplica { waiter, .. }) = waits else { return };
+        let Waiter { session, sequence, .. } = waiter;
+        let answer = result.map(|()| Reply::Done.into()).map_err(|why| match why {
+            NotAltered::Unknown => Code::Unreachable.into(),
+            NotAltered::Full(limit) => full_of(Thing::MemoryAppointed, Side::Object, limit),
+            NotAltered::Denied => Code::Denied.into(),
+        });
+        self.answer_late_to(session, sequence, answer);
     }
 
     /// A region was freed, or not.

@@ -45,6 +45,12 @@ impl Daemon {
             }
             memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
         }
+        let all = memory.across.remotes.of_session(session);
+        let replicated = all.filter(|(_, remote)| is_replicated(LinkId(remote.link)));
+        let replicated: Vec<_> = replicated.map(|(handle, it)| (handle, it.there)).collect();
+        for (handle, there) in replicated {
+            self.limit_replicated(session, handle, there);
+        }
     }
 }
 

@@ -62,6 +62,7 @@ impl Daemon {
             "names": memory.grants.name_count(),
             "gone_and_held": memory.grants.retired_count(),
             "moving": memory.grants.moves().count(),
+            "in_doubt": memory.departures.values().filter(|it| it.is_in_doubt()).count(),
             "departed": memory.grants.forward_count(),
             "arenas": arenas,
             "bytes": taken,

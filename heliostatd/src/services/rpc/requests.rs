@@ -32,6 +32,10 @@ impl Daemon {
         let asker = Asker { session: id, holder: self.holder(id)?, uid };
         match request {
             RpcRequest::Publish(wanted) => self.publish_function(&asker, wanted),
+            // Its policy names functions of this node.
+            RpcRequest::Find { node, .. } if self.is_elsewhere(node) && self.is_restricted(id) => {
+                Err(Code::Denied.into())
+            }
             RpcRequest::Find { node, user, name } if self.is_elsewhere(node) => {
                 let find = RpcRequest::Find { user, node: THIS_NODE, name };
                 self.ask_rpc_node(&asker, node, find)
@@ -91,7 +95,10 @@ impl Daemon {
         let grants = &self.services.rpc.grants;
         let is_open = grants.resolve(key).is_some_and(|it| grants.is_open_to(it, asker.uid));
         let is_allowed = match decision {
-            Decision::Foreign => is_open || self.is_owner(asker.session),
+            Decision::Foreign => {
+                let sees_all = self.is_owner(asker.session) && !self.is_restricted(asker.session);
+                is_open || sees_all
+            }
             other => other.is_allowed(),
         };
         if is_allowed {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use heliostat_abi::memory::peer::{PeerAction, PeerHandle, PeerOperation, Range, CHUNK_BYTES_MAX};
-use heliostat_abi::memory::Rights;
+use heliostat_abi::memory::{Granted, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::OutOfRange;
 use heliostat_server_loop::Area;
@@ -57,6 +57,8 @@ pub struct Departure {
     pub done: u64,
     /// When it is asked about again, while it is in doubt.
     pub ask_ns: u64,
+    /// Until when the region waits for its place there.
+    pub stage_until_ns: u64,
     area: Option<Arc<Area>>,
     bytes: u64,
     sent: u64,
@@ -76,6 +78,7 @@ impl Departure {
             appointed: Vec::new(),
             done: 0,
             ask_ns: 0,
+            stage_until_ns: u64::MAX,
             area: None,
             bytes: 0,
             sent: 0,
@@ -86,6 +89,23 @@ impl Departure {
     /// Its bytes can be copied from here.
     pub fn has_area(&mut self, area: Arc<Area>, bytes: u64) {
         (self.area, self.bytes) = (Some(area), bytes);
+    }
+
+    /// The other node has made a place.
+    pub fn is_staged(&mut self, session: ObjectId, granted: &Granted) {
+        self.there = Some(PeerHandle { session, handle: granted.handle });
+        self.region = granted.region;
+        self.step = Step::Copy;
+    }
+
+    /// Whether what the other node has granted is the region that was staged.
+    pub fn is_it(&self, granted: &Granted) -> bool {
+        (granted.region, granted.bytes) == (self.region, self.bytes)
+    }
+
+    /// Bytes of the region.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The handle there as one that is given back.
@@ -105,6 +125,11 @@ impl Departure {
     /// Whether the other node has been asked something about it, whose answer is to come.
     pub fn is_asked(&self) -> bool {
         matches!(self.step, Step::Stage | Step::Appoint(_) | Step::Adopt | Step::Ask)
+    }
+
+    /// Whether nobody knows here which of both nodes has it.
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(self.step, Step::Doubt | Step::Ask)
     }
 
     /// Whether there are bytes to be sent now.

@@ -131,6 +131,7 @@ mod tests {
     fn entries(first: u64, count: u64, bytes: usize) -> Append {
         let primary = Member { node: 1, life: 1 };
         let placement = Placement {
+            appointed: Vec::new(),
             identity: Identity { maker: primary, number: 1 },
             owner: 7,
             others: 0,

@@ -1,12 +1,12 @@
 //! The primary: puts operations in an order, has its backups confirm each, and answers then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::{Effect, Fault, Replica, Role};
 use crate::action::{Action, Answer, Answered, Operate};
 use crate::append::{Append, Change, Entry, Invitation, Received};
-use crate::placement::{Member, Placement};
+use crate::placement::{Alter, Member, Placement};
 use crate::recent::Known;
 use crate::{APPEND_BYTES_MAX, LOG_BYTES_MAX, LOG_ENTRIES_MAX};
 
@@ -30,6 +30,8 @@ pub(crate) struct Primary {
     pub(crate) maker: Option<u64>,
     /// Whoever frees it waits.
     pub(crate) freer: Option<u64>,
+    /// Who alters who may use it, in the order in which that was asked.
+    pub(crate) altering: VecDeque<(u64, Alter)>,
 }
 
 /// What was proposed and is not decided: it stays the same until then.
@@ -115,6 +117,7 @@ impl Primary {
             proposal: None,
             maker,
             freer: None,
+            altering: VecDeque::new(),
         }
     }
 
@@ -148,6 +151,8 @@ impl Primary {
         effects.extend(all.map(|(token, _)| Effect::Answer { token, answer: answer.clone() }));
         effects.extend(self.maker.map(|token| Effect::Made(token, Err(Fault::NotPrimary))));
         effects.extend(self.freer.map(|token| Effect::Freed(token, Err(Fault::NotPrimary))));
+        let altering = self.altering.into_iter();
+        effects.extend(altering.map(|(token, _)| Effect::Altered(token, Err(Fault::NotPrimary))));
     }
 }
 

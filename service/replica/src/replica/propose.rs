@@ -2,7 +2,10 @@
 
 use super::primary::{Primary, Proposal};
 use super::{Effect, Fault, Outcome, Replica, Role};
-use crate::placement::{Member, Placement, Revision};
+use crate::placement::{Alter, Member, Placement, Revision};
+
+/// Alterations of one region that wait.
+const ALTERING_MAX: usize = 64;
 
 impl Replica {
     /// Proposes another placement where one is needed.
@@ -33,7 +36,10 @@ impl Replica {
             }
             Some(self.placement.with(member))
         } else {
-            return;
+            let altered = primary.altering.front().and_then(|it| self.placement.altered(it.1));
+            // Nothing else than a freer has the record removed.
+            let Some(altered) = altered else { return };
+            Some(altered)
         };
         primary.proposal = Some(Proposal { next, is_asked: false });
         self.press_proposal(effects);
@@ -94,7 +100,43 @@ impl Replica {
         self.promised = next.epoch;
         self.placement = next;
         effects.extend(primary.maker.take().map(|token| Effect::Made(token, Ok(()))));
+        self.end_altered(effects);
         self.go_on(effects);
+    }
+
+    /// Alters who may use the region, by its record; the effect `Altered` with this token follows.
+    pub fn alter(&mut self, token: u64, alter: Alter, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &mut self.role else {
+            return effects.push(Effect::Altered(token, Err(Fault::NotPrimary)));
+        };
+        if primary.maker.is_some() || primary.freer.is_some() {
+            return effects.push(Effect::Altered(token, Err(Fault::NotPrimary)));
+        }
+        if primary.altering.len() >= ALTERING_MAX {
+            let full = Fault::Full(ALTERING_MAX as u64);
+            return effects.push(Effect::Altered(token, Err(full)));
+        }
+        primary.altering.push_back((token, alter));
+        self.end_altered(effects);
+        self.decide(effects);
+    }
+
+    /// Tells whose alteration stands, and who asks for more than the record has room for. What a proposal
+    /// that is under way is to bring is not told before.
+    fn end_altered(&mut self, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &mut self.role else { return };
+        while primary.proposal.is_none() {
+            let Some((token, alter)) = primary.altering.front().copied() else { return };
+            let result = if self.placement.has(alter) {
+                Ok(())
+            } else if self.placement.altered(alter).is_none() {
+                Err(Fault::Full(crate::APPOINTED_MAX as u64))
+            } else {
+                return;
+            };
+            primary.altering.pop_front();
+            effects.push(Effect::Altered(token, result));
+        }
     }
 
     /// Frees the region: its record is removed first.

@@ -97,6 +97,7 @@ impl World {
         let member = |node| Member { node, life: 1 };
         let identity = Identity { maker: member(0), number: 1 };
         let placement = Placement {
+            appointed: Vec::new(),
             identity,
             owner: 0,
             others: 0,

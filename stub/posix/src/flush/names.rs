@@ -40,7 +40,9 @@ fn names(pattern: &[u8], path: &[u8]) -> bool {
     }
     match pattern.contains(&b'/') {
         true => matches(pattern, path),
-        false => path.rsplit(|byte| *byte == b'/').next().is_some_and(|last| matches(pattern, last)),
+        false => {
+            path.rsplit(|byte| *byte == b'/').next().is_some_and(|last| matches(pattern, last))
+        }
     }
 }
 

@@ -322,4 +322,3 @@ pub fn reset_in_forked_child() {
     SLEEPERS.store(0, Relaxed);
     clear(BUSY);
 }
-

@@ -2,9 +2,9 @@
 
 use heliostat_abi::code::Native;
 
-use super::{switch, unflushed};
 use super::watch::family;
 use super::watch::sets::{Set, SETS, SETS_MAX};
+use super::{switch, unflushed};
 use crate::flush;
 
 /// Before the set is used: one that several processes use is the kernel's from then on.

@@ -70,7 +70,9 @@ pub(super) enum Held {
 pub fn can_hold(index: u32, flags: i32) -> bool {
     let socket = socket::at(index);
     let is_plain = !socket.is_native() && !socket.is_early() && !socket.is_shared();
-    is_plain && flags & libc::MSG_MORE == 0 && socket.delay_options.load(Relaxed) & (CORK | HOLDS) == 0
+    is_plain
+        && flags & libc::MSG_MORE == 0
+        && socket.delay_options.load(Relaxed) & (CORK | HOLDS) == 0
 }
 
 /// Writes behind what is not published, if a flush has to be waited for. Under the sender's lock.

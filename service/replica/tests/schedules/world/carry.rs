@@ -28,7 +28,7 @@ impl World {
                     }
                 }
                 Effect::Ended => self.nodes[at].replica = None,
-                Effect::Made(..) | Effect::Freed(..) => {}
+                Effect::Made(..) | Effect::Freed(..) | Effect::Altered(..) => {}
             }
         }
     }

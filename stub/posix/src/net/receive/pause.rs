@@ -4,9 +4,9 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
 use super::{is_impatient, TURNS_MAX};
+use crate::flush;
 use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::wait::{self, Blocked, Wake};
-use crate::flush;
 use crate::net::{commit, listen, shadow};
 
 /// What it came to.
