@@ -105,6 +105,8 @@ impl<S: Service> Server<S> {
                 // What came before that nobody has rung for.
                 if !self.obey() {
                     self.sleep();
+                    // Before what sessions have asked for meanwhile.
+                    self.obey();
                 }
                 self.inbox.bell.rise();
                 idle = 0;
