@@ -6,24 +6,30 @@
 //! deadlines, signs of life ------------------+
 //! ```
 //!
-//! Nothing polls: an idle node wakes for its signs of life, and one without peers never. What happened is
-//! handed to the program for a short time at once; the rest waits while the node says that it lives,
-//! reads what its peers say, and obeys. So a peer that asks for much keeps nobody from hearing of it.
+//! An idle node wakes for its signs of life, and one without peers never. Where waits are short it looks on
+//! for a moment before it sleeps (`lookout`), and it is rung for only while it sleeps (`bell`). What
+//! happened is handed to the program for a short time at once; the rest waits while the node says that it
+//! lives, reads what its peers say, and obeys. So a peer that asks for much keeps nobody from hearing of it.
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use heliostat_base::clock::monotonic_ns;
-use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
+use heliostat_base::spin::yield_now;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::limits::{HEARTBEAT_NS, LINGER_NS_MAX};
 use crate::node::{Node, NodeEvent};
 use crate::transport::{Armed, Transport, TransportBroken};
+use bell::{Bell, Ringer};
+use lookout::Lookout;
+
+mod bell;
+mod lookout;
 
 /// Commands obeyed before the network has its turn.
 const COMMANDS_AT_ONCE: usize = 64;
@@ -44,8 +50,7 @@ pub trait Program<T: Transport> {
     /// Another thread asks something.
     fn command(&mut self, node: &mut Node<T>, now_ns: u64, command: Self::Command);
 
-    /// The thread wakes: before it obeys, and before anything is sent or read. It may have been stopped
-    /// for any time.
+    /// The thread has obeyed, and is about to send and to read. It may have been stopped for any time.
     fn wakes(&mut self, _node: &mut Node<T>, _now_ns: u64) {}
 
     /// When the program wants [`Program::pass_time`] though nothing happens.
@@ -68,12 +73,8 @@ pub trait Program<T: Transport> {
 #[derive(Debug)]
 pub struct Remote<C> {
     commands: Sender<C>,
-    bell: Arc<Bell>,
+    ringer: Arc<Ringer>,
 }
-
-/// Wakes the thread when it is rung, and for the last time when the last remote is gone.
-#[derive(Debug)]
-struct Bell(OwnedFd);
 
 /// The thread has ended, by a transport that broke; the command comes back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,19 +97,15 @@ where
     P: Program<T>,
     E: Send + 'static,
 {
-    let bell = Arc::new(Bell(
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(StartError::bell)?,
-    ));
-    // The thread's own name of the eventfd: it may hear the last ring after the remotes are gone.
-    let heard = bell.0.try_clone().map_err(StartError::System)?;
+    let (bell, ringer) = Bell::create().map_err(StartError::System)?;
     let (commands, obeyed) = channel();
     let (made, is_made) = channel();
     let body = move || match make() {
         Ok((node, program)) => {
             // Whoever starts it waits for this.
             let _ = made.send(Ok(()));
-            let (told, events) = (Vec::new(), VecDeque::new());
-            Loop { node, program, commands: obeyed, bell: heard, told, events }.run()
+            let (told, events, lookout) = (Vec::new(), VecDeque::new(), Lookout::default());
+            Loop { node, program, commands: obeyed, bell, lookout, told, events }.run()
         }
         Err(error) => {
             let _ = made.send(Err(error));
@@ -117,7 +114,7 @@ where
     };
     let thread = Builder::new().name(name.to_string()).spawn(body).map_err(StartError::System)?;
     match is_made.recv() {
-        Ok(Ok(())) => Ok((Remote { commands, bell }, thread)),
+        Ok(Ok(())) => Ok((Remote { commands, ringer: Arc::new(ringer) }, thread)),
         Ok(Err(error)) => Err(StartError::Node(error)),
         Err(_) => Err(StartError::System(io::ErrorKind::BrokenPipe.into())),
     }
@@ -132,37 +129,18 @@ pub enum StartError<E> {
     Node(E),
 }
 
-impl<E> StartError<E> {
-    fn bell(errno: Errno) -> StartError<E> {
-        StartError::System(errno.into())
-    }
-}
-
 impl<C> Remote<C> {
     /// Asks the program on the node's thread for something; never waits.
     pub fn send(&self, command: C) -> Result<(), DriverGone<C>> {
         self.commands.send(command).map_err(|unsent| DriverGone(unsent.0))?;
-        self.bell.ring();
+        self.ringer.ring();
         Ok(())
     }
 }
 
 impl<C> Clone for Remote<C> {
     fn clone(&self) -> Remote<C> {
-        Remote { commands: self.commands.clone(), bell: Arc::clone(&self.bell) }
-    }
-}
-
-impl Bell {
-    fn ring(&self) {
-        // A full counter is readable already, and nothing else fails.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-}
-
-impl Drop for Bell {
-    fn drop(&mut self) {
-        self.ring();
+        Remote { commands: self.commands.clone(), ringer: Arc::clone(&self.ringer) }
     }
 }
 
@@ -170,7 +148,8 @@ struct Loop<T: Transport, P: Program<T>> {
     node: Node<T>,
     program: P,
     commands: Receiver<P::Command>,
-    bell: OwnedFd,
+    bell: Arc<Bell>,
+    lookout: Lookout,
     /// Where the node tells what happened.
     told: Vec<NodeEvent>,
     /// What the program has not heard yet. The peers' windows and the calls' number limit it.
@@ -181,21 +160,41 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
     fn run(mut self) -> DriverEnd {
         loop {
             let now_ns = monotonic_ns();
-            self.program.wakes(&mut self.node, now_ns);
             let obeyed = self.obey(now_ns);
             if obeyed == Obeyed::Over {
                 return self.leave();
             }
+            self.program.wakes(&mut self.node, now_ns);
             let is_idle = !self.progress(now_ns)? && obeyed == Obeyed::None;
             if self.program.wake_ns().is_some_and(|ns| ns <= now_ns) {
                 self.program.pass_time(&mut self.node, now_ns);
             }
             let goes_on = self.program.turn(&mut self.node, now_ns);
-            if is_idle && !goes_on && self.node.arm() == Armed::Sleep {
-                let wakes = [self.node.wake_ns(), self.program.wake_ns()];
-                self.sleep(wakes.into_iter().flatten().min())?;
+            if !is_idle || goes_on {
+                self.lookout.found(now_ns);
+            } else if self.lookout.looks_on(now_ns, self.node.waiting().0 > 0) {
+                yield_now();
+            } else if self.node.arm() == Armed::Sleep {
+                match self.rest()? {
+                    Obeyed::None => {}
+                    Obeyed::Some => self.lookout.found(now_ns),
+                    Obeyed::Over => return self.leave(),
+                }
             }
         }
+    }
+
+    /// Sleeps, unless there is a command that nobody has rung for: what became of those.
+    fn rest(&mut self) -> Result<Obeyed, TransportBroken> {
+        self.bell.lie_down();
+        let obeyed = self.obey(monotonic_ns());
+        if obeyed == Obeyed::None {
+            self.lookout.sleeps();
+            let wakes = [self.node.wake_ns(), self.program.wake_ns()];
+            self.sleep(wakes.into_iter().flatten().min())?;
+        }
+        self.bell.rise();
+        Ok(obeyed)
     }
 
     fn obey(&mut self, now_ns: u64) -> Obeyed {
@@ -215,7 +214,9 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
         let result = self.node.progress(now_ns, &mut self.told);
         self.events.extend(self.told.drain(..));
         let is_something = !self.events.is_empty();
-        self.hand_over();
+        if is_something {
+            self.hand_over();
+        }
         result.map(|()| is_something)
     }
 
@@ -230,25 +231,24 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
         }
     }
 
-    /// Sleeps until something is readable or the time has come. A ring that comes between the last
-    /// look at the commands and this sleep leaves the bell readable.
+    /// Sleeps until something is readable or the time has come.
     fn sleep(&mut self, until_ns: Option<u64>) -> DriverEnd {
         let left_ns = until_ns.map(|ns| ns.saturating_sub(monotonic_ns()).min(SLEEP_NS_MAX));
         let timeout = left_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
         });
-        let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
-        if let Some(descriptor) = self.node.descriptor() {
-            fds.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
-        }
+        let bell = PollFd::new(&*self.bell, PollFlags::IN);
+        let descriptor = self.node.descriptor();
+        let descriptor = descriptor.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+        let mut fds: Vec<_> = std::iter::once(bell).chain(descriptor).collect();
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(TransportBroken { code: errno.raw_os_error() }),
         }
-        let mut rings = [0; 8];
-        // It fails where nobody rang.
-        let _ = rustix::io::read(&self.bell, &mut rings);
+        if !fds[0].revents().is_empty() {
+            self.bell.drain();
+        }
         Ok(())
     }
 

@@ -242,10 +242,13 @@ impl<T: Transport> Node<T> {
         let mut result = Ok(());
         for _ in 0..ROUNDS {
             result = self.transport.progress(now_ns, &mut happened);
-            if happened.is_empty() || result.is_err() {
+            // What was sent calls for no other step.
+            let is_more = happened.iter().any(|event| !matches!(event, LinkEvent::Sent { .. }));
+            happened.drain(..).for_each(|event| self.take(now_ns, event));
+            // Whoever is above has its turn before the next step, which may be in vain.
+            if !is_more || !self.events.is_empty() || result.is_err() {
                 break;
             }
-            happened.drain(..).for_each(|event| self.take(now_ns, event));
         }
         self.happened = happened;
         self.expire_calls(now_ns);

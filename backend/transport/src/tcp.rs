@@ -6,8 +6,9 @@
 //! close:       open --linger--> its queue is sent, the end of its writing, --end or time--> gone
 //! ```
 //!
-//! One epoll set, level-triggered: what is left over when a step has had its share makes the set
-//! readable at once. A link that ends by itself tells which of its messages the other side cannot
+//! Short messages are written together, when a step begins or before a sleep: several that are taken in a
+//! row are one call of the kernel. One epoll set, level-triggered: what is left over when a step has had
+//! its share makes the set readable at once. A link that ends by itself tells which of its messages the other side cannot
 //! have: those whose last byte the kernel did not take.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ const ACCEPTS_AT_ONCE: usize = 16;
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 /// Where a step reads to.
 const SCRATCH_BYTES: usize = 64 << 10;
+/// From so many bytes that wait on, a link writes at once: more in one call would save little.
+const WRITTEN_TOGETHER_BYTES_MAX: usize = 64 << 10;
 /// The listener among the epoll set's entries; links begin at 1.
 const LISTENER: u64 = 0;
 
@@ -54,6 +57,8 @@ pub struct Tcp {
     lingering: BTreeSet<(u64, LinkId)>,
     /// Until when the listener is not watched.
     paused_until_ns: Option<u64>,
+    /// Links with messages that wait for the next step, each once.
+    unwritten: Vec<LinkId>,
     /// What happened outside of progress.
     pending: Vec<LinkEvent>,
     ready: Vec<epoll::Event>,
@@ -76,6 +81,7 @@ impl Tcp {
             links_made: 0,
             lingering: BTreeSet::new(),
             paused_until_ns: None,
+            unwritten: Vec::new(),
             pending: Vec::new(),
             ready: Vec::with_capacity(SOCKETS_MAX + 1),
             scratch: vec![0; SCRATCH_BYTES],
@@ -181,6 +187,27 @@ impl Tcp {
         }
     }
 
+    /// Writes what a link has.
+    fn write(&mut self, id: LinkId, events: &mut Vec<LinkEvent>) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let (is_lingering, before) = (link.is_lingering(), events.len());
+        let ended = link.write(id, events).err();
+        if is_lingering {
+            events.truncate(before);
+        }
+        match ended {
+            Some(why) => self.end(id, why, events),
+            None => self.watch(id),
+        }
+    }
+
+    /// Writes what was taken since the last step.
+    fn write_all(&mut self, events: &mut Vec<LinkEvent>) {
+        let mut links = std::mem::take(&mut self.unwritten);
+        links.drain(..).for_each(|id| self.write(id, events));
+        self.unwritten = links;
+    }
+
     fn end_lingering(&mut self, now_ns: u64) {
         while let Some((until_ns, id)) = self.lingering.first().copied() {
             if until_ns > now_ns {
@@ -226,14 +253,15 @@ impl Transport for Tcp {
         let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open()) else {
             return Err((NotTaken::NoLink, message));
         };
+        let was_empty = !link.wants_writable();
         link.enqueue(message, token)?;
-        let mut events = std::mem::take(&mut self.pending);
-        let ended = link.write(id, &mut events).err();
-        match ended {
-            Some(why) => self.end(id, why, &mut events),
-            None => self.watch(id),
+        if link.queued_bytes() >= WRITTEN_TOGETHER_BYTES_MAX {
+            let mut events = std::mem::take(&mut self.pending);
+            self.write(id, &mut events);
+            self.pending = events;
+        } else if was_empty {
+            self.unwritten.push(id);
         }
-        self.pending = events;
         Ok(())
     }
 
@@ -253,6 +281,7 @@ impl Transport for Tcp {
             return;
         }
         let until_ns = now_ns.saturating_add(linger_ns);
+        // What waits for the next step is written in it.
         link.linger(until_ns);
         self.lingering.insert((until_ns, id));
     }
@@ -263,6 +292,7 @@ impl Transport for Tcp {
         events: &mut Vec<LinkEvent>,
     ) -> Result<(), TransportBroken> {
         events.append(&mut self.pending);
+        self.write_all(events);
         self.resume(now_ns);
         self.end_lingering(now_ns);
         let mut ready = std::mem::take(&mut self.ready);
@@ -291,7 +321,7 @@ impl Transport for Tcp {
     }
 
     fn arm(&mut self) -> Armed {
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.unwritten.is_empty() {
             Armed::Sleep
         } else {
             Armed::Again

@@ -14,7 +14,7 @@ use heliostat_abi::session::node::{self, State};
 use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
-use heliostat_server_loop::{Engine, Events, Gate, Inbox, NewSession, Order, Server};
+use heliostat_server_loop::{Bell, Engine, Events, Gate, Inbox, NewSession, Order, Server};
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -33,10 +33,10 @@ struct One {
 impl One {
     fn new(by: By) -> One {
         let (orders, inbox) = channel();
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+        let bell = Bell::create().unwrap();
         let gates = Arc::new([Gate::new(orders, bell.clone())]);
         let files = Files::new(Arc::new(SharedFiles::create(1 << 20, 1).unwrap()), gates);
-        let events = Events::new(channel().0, bell.clone());
+        let events = Events::new(channel().0, Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()));
         let engine = Engine::create(0, files, Arc::default(), Arc::default(), events, by).unwrap();
         let inbox = Inbox { orders: inbox, bell, spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine, inbox);

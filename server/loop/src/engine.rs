@@ -7,6 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{By, Requests};
 use tracing::warn;
 
+use super::awaited::Awaited;
 use super::counts::Counts;
 use super::message::{Event, Events};
 use super::parts::Parts;
@@ -52,6 +53,8 @@ pub struct Engine<S: Parts> {
     pub counts: Arc<Counts>,
     /// Requests for operations and for the service that the kernel has.
     pub flying: usize,
+    /// Orders that the service expects soon: each sweep looks for them.
+    pub awaited: Awaited,
     /// About what time it is.
     pub now_ns: u64,
     /// How often orders were looked for until there were none. What the control plane said before it answered a session has
@@ -72,13 +75,14 @@ impl<S: Parts> Engine<S> {
         by: By,
     ) -> std::io::Result<Engine<S>> {
         let requests = Requests::create(by, ENTRIES, UNDER_WAY_MAX)?;
-        let (flying, now_ns, looks_for_orders) = (0, 0, 0);
+        let (flying, awaited, now_ns, looks_for_orders) = (0, Awaited::default(), 0, 0);
         Ok(Engine {
             requests,
             service,
             number,
             counts,
             flying,
+            awaited,
             now_ns,
             looks_for_orders,
             device,

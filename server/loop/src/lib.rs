@@ -14,6 +14,8 @@
 //! name for example, has threads of its own ([`pool`]).
 #![forbid(unsafe_code)]
 
+mod awaited;
+mod bell;
 mod call_line;
 mod completions;
 mod counts;
@@ -35,6 +37,8 @@ mod sessions;
 mod turn;
 mod turns;
 
+pub use awaited::Awaited;
+pub use bell::Bell;
 pub use completions::Completions;
 pub use counts::Counts;
 pub use engine::{DeviceShares, Engine, OperationId, Token};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use heliostat_abi::file::delegated::SESSIONS_MAX;
 use heliostat_backend_uring::By;
-use rustix::event::{eventfd, EventfdFlags};
 use tracing::error;
 
+use super::bell::Bell;
 use super::counts::Counts;
 use super::engine::{DeviceShares, Engine};
 use super::message::{Event, Events, Gate, Order};
@@ -73,7 +73,7 @@ impl<S: Service + Send> Loops<S> {
         let mut inboxes = Vec::new();
         for _ in 0..settings.loops.max(1) {
             let (sender, orders) = channel();
-            let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+            let bell = Bell::create()?;
             gates.push(Gate::new(sender, bell.clone()));
             inboxes.push((orders, bell));
         }

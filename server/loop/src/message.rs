@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 
+use super::bell::Bell;
 use super::new_session::NewSession;
 use super::parts::Parts;
 
@@ -34,12 +35,12 @@ pub enum Event<S: Parts> {
 /// The end at which a loop takes orders, from the control plane and from other loops.
 pub struct Gate<S: Parts> {
     orders: Sender<Order<S>>,
-    bell: Arc<OwnedFd>,
+    bell: Arc<Bell>,
 }
 
 impl<S: Parts> Gate<S> {
-    /// For a loop that is woken by this bell, an eventfd.
-    pub fn new(orders: Sender<Order<S>>, bell: Arc<OwnedFd>) -> Gate<S> {
+    /// For a loop that is woken by this bell.
+    pub fn new(orders: Sender<Order<S>>, bell: Arc<Bell>) -> Gate<S> {
         Gate { orders, bell }
     }
 
@@ -47,7 +48,7 @@ impl<S: Parts> Gate<S> {
     pub fn send(&self, order: Order<S>) {
         // Where nobody takes it the loop has ended, and `Gone` is among the events.
         let _ = self.orders.send(order);
-        ring(&self.bell);
+        self.bell.ring();
     }
 }
 
@@ -73,7 +74,8 @@ impl<S: Parts> Events<S> {
     pub fn send(&self, event: Event<S>) {
         // Where nobody listens any more the process is ending.
         let _ = self.sender.send(event);
-        ring(&self.bell);
+        // It fails only when the counter is full, and then it rings already.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }
 
@@ -81,9 +83,4 @@ impl<S: Parts> Clone for Events<S> {
     fn clone(&self) -> Self {
         Events { sender: self.sender.clone(), bell: self.bell.clone() }
     }
-}
-
-fn ring(bell: &OwnedFd) {
-    // It fails only when the counter is full, and then it rings already.
-    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }

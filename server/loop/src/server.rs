@@ -11,7 +11,6 @@
 //! A parked session costs a sweep nothing. The loop enters the kernel to submit, to sleep, and to
 //! have completions posted; never on behalf of one operation that others would have to wait for.
 
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +20,7 @@ use heliostat_base::clock::monotonic_ns;
 use heliostat_base::spin::{pause, yield_now, PAUSES_PER_YIELD};
 use tracing::warn;
 
+use super::bell::Bell;
 use super::counts::Counts;
 use super::engine::{Engine, Token};
 use super::message::Order;
@@ -50,11 +50,12 @@ const YIELD_NS_MAX: u64 = 3_000;
 pub struct Inbox<S: Service> {
     /// From the control plane, and from other loops.
     pub orders: Receiver<Order<S>>,
-    /// Readable when there are some.
-    pub bell: Arc<OwnedFd>,
+    /// Rings when there are some and the loop sleeps.
+    pub bell: Arc<Bell>,
     /// How long a session, and the loop, stays awake with nothing to do.
     pub spin_ns: u64,
-    /// The same while the device has requests, which end such a sleep.
+    /// The same while the device has requests, which end such a sleep, or answers are awaited for which
+    /// looking does not pay.
     pub spin_flying_ns: u64,
 }
 
@@ -100,10 +101,14 @@ impl<S: Service> Server<S> {
             }
             self.look_at_clock();
             if self.park_idle() {
-                // Their bell may have been heard before this sweep looked for them last.
+                self.inbox.bell.lie_down();
+                // What came before that nobody has rung for.
                 if !self.obey() {
                     self.sleep();
+                    // Before what sessions have asked for meanwhile.
+                    self.obey();
                 }
+                self.inbox.bell.rise();
                 idle = 0;
             } else {
                 self.give_way();
@@ -118,6 +123,7 @@ impl<S: Service> Server<S> {
         self.look_at_clock();
         let took_ns = self.sessions.engine.now_ns.saturating_sub(before);
         self.sessions.is_shared = took_ns > YIELD_NS_MAX;
+        self.sessions.engine.awaited.yielded(took_ns, before + took_ns);
     }
 
     /// One round over everything; false when there was nothing to do.
@@ -126,8 +132,9 @@ impl<S: Service> Server<S> {
         if self.sweeps % SWEEPS_PER_LOOK == 0 {
             self.look_at_clock();
         }
-        // Orders may wait for a few sweeps: their bell ends a sleep.
-        let mut did = self.sweeps % SWEEPS_PER_ORDER == 0 && self.obey();
+        // Orders that nobody expects may wait for a few sweeps: their bell ends a sleep.
+        let is_due = self.sessions.engine.awaited.is_any() || self.sweeps % SWEEPS_PER_ORDER == 0;
+        let mut did = is_due && self.obey();
         let engine = &mut self.sessions.engine;
         if engine.flying > 0 && engine.requests.has_completions() {
             self.sessions.release();
@@ -208,9 +215,7 @@ impl<S: Service> Server<S> {
 
     fn hear_inbox(&mut self) {
         self.is_bell_watched = false;
-        let mut count = [0; 8];
-        // Nothing to read is as good: the orders themselves are looked at before each sleep.
-        let _ = rustix::io::read(&self.inbox.bell, &mut count);
+        self.inbox.bell.drain();
     }
 
     /// What has to be done because time went by.
@@ -222,16 +227,18 @@ impl<S: Service> Server<S> {
     /// Parks who has been silent; true when nobody is awake and nothing is left to do.
     fn park_idle(&mut self) -> bool {
         let Inbox { spin_ns, spin_flying_ns, .. } = self.inbox;
-        let is_flying = self.sessions.engine.flying > 0;
-        self.sessions.park_idle(if is_flying { spin_flying_ns } else { spin_ns })
+        let Engine { flying, awaited, now_ns, .. } = &self.sessions.engine;
+        let is_long = *flying > 0 || awaited.is_any() && !awaited.pays(*now_ns);
+        self.sessions.park_idle(if is_long { spin_flying_ns } else { spin_ns })
     }
 
     fn sleep(&mut self) {
         let limit = self.sessions.next_ns();
+        self.sessions.engine.awaited.sleeps();
         let engine = &mut self.sessions.engine;
         if !self.is_bell_watched {
-            let bell = &self.inbox.bell;
-            self.is_bell_watched = engine.requests.readable(Token::Inbox, bell).is_ok();
+            let event = self.inbox.bell.event();
+            self.is_bell_watched = engine.requests.readable(Token::Inbox, event).is_ok();
         }
         let left = limit.map(|next| next.saturating_sub(engine.now_ns).max(1));
         // An order that nothing announces is found by looking.

@@ -108,6 +108,11 @@ impl<S: Parts> Session<S> {
         }
     }
 
+    /// What it waited for has come from elsewhere: it is likely to answer with another operation.
+    pub fn hear(&mut self, now_ns: u64) {
+        self.heard_ns = now_ns;
+    }
+
     /// What was wrong with it first, once: from then on it is not listened to.
     pub fn take_fault(&mut self) -> Option<&'static str> {
         let fault = self.fault.take().filter(|_| !self.is_broken)?;

@@ -21,8 +21,8 @@ use heliostat_ring::call_line::Asker;
 use heliostat_ring::members::MembersPage;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{
-    Engine, Event, Events, Inbox, NewSession, Object, Order, Parts, Server, Service, Sessions,
-    Step, Turn, COST_MIN,
+    Bell, Engine, Event, Events, Inbox, NewSession, Object, Order, Parts, Server, Service,
+    Sessions, Step, Turn, COST_MIN,
 };
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
@@ -132,7 +132,7 @@ impl One {
             Events::new(sender, bell()),
             By::available(),
         );
-        let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
+        let inbox = Inbox { orders, bell: Bell::create().unwrap(), spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine.unwrap(), inbox);
         let (_fd, window) = SharedMapping::create(c"window", 4096).unwrap();
         let window = Arc::new(window);

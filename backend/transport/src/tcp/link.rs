@@ -103,6 +103,11 @@ impl Link {
         self.stage == Stage::Connecting || !self.queue.is_empty()
     }
 
+    /// Bytes that wait to be written.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
     /// The messages whose last byte the kernel does not have.
     pub fn unsent(&self) -> impl Iterator<Item = SendToken> + '_ {
         self.queue.iter().map(|queued| queued.token)
@@ -221,9 +226,13 @@ impl Link {
         while left > 0 {
             match self.read_some(id, scratch, events) {
                 // The connection's end comes after everything that was sent.
-                Ok(Ok(0)) => return Err(EndCause::Closed),
-                Ok(Ok(bytes)) => left = left.saturating_sub(bytes),
-                Ok(Err(end)) => return Err(end),
+                Ok(Came::Some(0)) => return Err(EndCause::Closed),
+                Ok(Came::Some(bytes)) => left = left.saturating_sub(bytes),
+                Ok(Came::All(bytes)) => {
+                    left = left.saturating_sub(bytes);
+                    break;
+                }
+                Ok(Came::Ended(end)) => return Err(end),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(end_of(&error)),
@@ -245,14 +254,15 @@ impl Link {
         id: LinkId,
         scratch: &mut [u8],
         events: &mut Vec<LinkEvent>,
-    ) -> io::Result<Result<usize, EndCause>> {
+    ) -> io::Result<Came> {
         if let Some(rest) =
             self.assembly.payload_rest().filter(|rest| rest.len() >= DIRECT_BYTES_MIN)
         {
+            let wanted = rest.len();
             let bytes = (&self.stream).read(rest)?;
             let whole = self.assembly.filled(bytes);
             events.extend(whole.map(|message| LinkEvent::Received { link: id, message }));
-            return Ok(Ok(bytes));
+            return Ok(Came::of(bytes, wanted));
         }
         let most = if self.assembly.is_stranger() { self.assembly.lacks() } else { scratch.len() };
         let bytes = (&self.stream).read(&mut scratch[..most])?;
@@ -262,10 +272,31 @@ impl Link {
                 Ok(whole) => {
                     events.extend(whole.map(|message| LinkEvent::Received { link: id, message }))
                 }
-                Err(what) => return Ok(Err(EndCause::Malformed(what))),
+                Err(what) => return Ok(Came::Ended(EndCause::Malformed(what))),
             }
         }
-        Ok(Ok(bytes))
+        Ok(Came::of(bytes, most))
+    }
+}
+
+/// What one call of the kernel has brought.
+enum Came {
+    /// So many bytes, and there may be more; none at the end of the connection.
+    Some(usize),
+    /// So many bytes, and there are no more now.
+    All(usize),
+    /// No message of ours.
+    Ended(EndCause),
+}
+
+impl Came {
+    /// A call brings less than was wanted only where there is no more.
+    fn of(bytes: usize, wanted: usize) -> Came {
+        if bytes > 0 && bytes < wanted {
+            Came::All(bytes)
+        } else {
+            Came::Some(bytes)
+        }
     }
 }
 

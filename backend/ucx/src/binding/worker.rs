@@ -131,11 +131,12 @@ impl Worker {
         unsafe { BorrowedFd::borrow_raw(self.descriptor) }
     }
 
-    /// Lets UCX do what there is to do.
+    /// Lets UCX do what there is to do, until something has happened or there is no more.
     pub fn progress(&mut self) {
         for _ in 0..PROGRESS_AT_ONCE {
             // SAFETY: the worker is alive, and this is not a callback.
-            if unsafe { (self.functions().worker_progress)(self.worker) } == 0 {
+            let count = unsafe { (self.functions().worker_progress)(self.worker) };
+            if count == 0 || !self.shared.is_quiet() {
                 break;
             }
         }

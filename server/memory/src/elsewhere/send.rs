@@ -57,6 +57,7 @@ pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
     let whose = (session, serial);
     // One that has ended is counted on the loop all the same.
     sessions.engine.service.ways.came(way, carried);
+    sessions.engine.awaited.came(sessions.engine.now_ns);
     if answer == Err(NoAnswer::Full) {
         hold(sessions, way);
     }
@@ -228,6 +229,7 @@ fn end_if_over(
 ) {
     let result = session.service.elsewhere.flights.get(&operation).and_then(Flight::result);
     if let Some(result) = result {
+        session.hear(engine.now_ns);
         session.end(engine, operation, result);
     }
 }
@@ -273,6 +275,7 @@ fn send_next(
         return Sent::Nothing;
     };
     ways.left(to, on_way_bytes, carried);
+    engine.awaited.begin(engine.now_ns);
     send(engine, whose, (part, carried, to), there, (message.encode().to_vec(), payload));
     Sent::Part
 }

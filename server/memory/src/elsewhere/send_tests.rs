@@ -10,7 +10,7 @@ use heliostat_abi::memory::peer::{elsewhere, PeerAnswer, PeerHandle};
 use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
-use heliostat_server_loop::{Events, Gate, Inbox, NewSession, Server};
+use heliostat_server_loop::{Bell, Events, Gate, Inbox, NewSession, Server};
 use heliostat_server_node::{LinkId, NodeId, PeerNode};
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
@@ -54,10 +54,10 @@ impl Loop {
         let events = Events::new(events, bell());
         let page = SharedMapping::create(c"regions", HEADER_BYTES + 4096).unwrap().1;
         let mut service = Memories::new(Arc::new(page), events.clone());
-        service.gates = Arc::from([Gate::new(sender, bell())]);
+        service.gates = Arc::from([Gate::new(sender, Bell::create().unwrap())]);
         let engine =
             Engine::create(0, service, Arc::default(), Arc::default(), events, By::available());
-        let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
+        let inbox = Inbox { orders, bell: Bell::create().unwrap(), spin_ns: 0, spin_flying_ns: 0 };
         let server = Server::new(engine.unwrap(), inbox);
         let mut one = Loop { server, sent, sides: Vec::new() };
         (0..sessions).for_each(|number| one.begin(number));

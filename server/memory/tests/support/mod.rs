@@ -17,7 +17,7 @@ use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_ring::call_line::Asker;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{
-    Area, Engine, Event, Events, Inbox, NewSession, Order, RegionPage, Server,
+    Area, Bell, Engine, Event, Events, Inbox, NewSession, Order, RegionPage, Server,
 };
 use heliostat_server_memory::{Hold, Memories, MemoryEvent, MemoryOrder};
 use heliostat_service_grant::Meter;
@@ -85,7 +85,7 @@ impl Loop {
         let service = Memories::new(page.clone(), sender.clone());
         let engine =
             Engine::create(0, service, Arc::default(), Arc::default(), sender, By::available());
-        let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
+        let inbox = Inbox { orders, bell: Bell::create().unwrap(), spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine.unwrap(), inbox);
         let window = Arc::new(SharedMapping::create(c"window", WINDOW_BYTES).unwrap().1);
         let (rings, link) = NewSession::create(window.clone(), Meter::default(), 1, 0).unwrap();

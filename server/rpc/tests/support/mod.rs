@@ -16,7 +16,7 @@ use heliostat_abi::rpc::{CallHead, HEAD_BYTES};
 use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
-use heliostat_server_loop::{Engine, Event, Events, Inbox, NewSession, Order, Server};
+use heliostat_server_loop::{Bell, Engine, Event, Events, Inbox, NewSession, Order, Server};
 use heliostat_server_rpc::{Role, RpcOrder, Rpcs, ServedFunction, Who};
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
@@ -101,7 +101,7 @@ impl Loop {
             sender,
             By::available(),
         );
-        let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
+        let inbox = Inbox { orders, bell: Bell::create().unwrap(), spin_ns: 0, spin_flying_ns: 0 };
         let server = Server::new(engine.unwrap(), inbox);
         let mut made = Loop { server, orders: to_loop, sessions: Vec::new(), events };
         (0..sessions).for_each(|_| made.join());
