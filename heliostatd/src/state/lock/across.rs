@@ -113,7 +113,8 @@ impl Outbox {
         let mut waits = HashSet::new();
         let at = self.queue.iter().position(|message| {
             let (session, class) = (message.session(), message.class());
-            let overtakes = |other: &LockMessage| other.session() == session && other.class() != class;
+            let overtakes =
+                |other: &LockMessage| other.session() == session && other.class() != class;
             let is_next = !waits.contains(&session) && !self.on_the_way.values().any(overtakes);
             if !is_next {
                 waits.insert(session);
