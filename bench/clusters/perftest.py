@@ -9,7 +9,7 @@ import subprocess
 import kernel_view
 from clusters.sizes import KIB, MIB
 
-UCX = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
+UCX = {"UCX_LOG_LEVEL": "error", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
 
 
 def perftest(test: str, size: int, count: int) -> dict[str, str]:
@@ -25,7 +25,9 @@ def perftest(test: str, size: int, count: int) -> dict[str, str]:
             done = subprocess.run(client, env=environment, capture_output=True, text=True, timeout=120, check=True)
         finally:
             server.kill()
-    return next(csv.DictReader(done.stdout.splitlines()))
+    # UCX warns on its standard output too, in lines that begin with the time in brackets.
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("[")]
+    return next(csv.DictReader(lines))
 
 
 def one_way(test: str, size: int) -> float:
