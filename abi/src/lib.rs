@@ -16,6 +16,7 @@ pub mod lock;
 pub mod memory;
 pub mod name;
 mod name_record;
+pub mod needs;
 pub mod peer;
 pub mod place;
 pub mod right;

@@ -1,6 +1,5 @@
 //! The session: its protocol, what it may ask, and the pages on which both sides tell of it.
 
-pub mod needs;
 pub mod node;
 pub mod record;
 pub mod report;

@@ -87,7 +87,7 @@ fn files_that_do_not_fit_are_named_at_the_start() {
     assert!(words.contains("cluster.registry_certificate, registry_key: "), "{words}");
     // A password that would be heard by whoever is between.
     let user = format!("registry_user = \"ann\"\n{}", keys(&[("registry_password", &other)]));
-    let far = config(1, &secret, "etcd:http://192.0.2.1:2379") + &user;
+    let far = config(1, &secret, "etcd:http://HOST:2379") + &user;
     let words = words_of_failed_start(&far);
     assert!(words.contains("in the clear"), "{words}");
 }

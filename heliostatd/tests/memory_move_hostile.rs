@@ -3,8 +3,6 @@
 
 mod support;
 
-use std::sync::mpsc::{channel, Receiver};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::Code;
@@ -15,13 +13,9 @@ use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Bound;
-use heliostat_backend_transport::tcp::Tcp;
-use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{
-    AskId, Identity, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Secret, Transport,
-};
-use rustix::event::{eventfd, EventfdFlags};
-use support::cluster::{list, nodes, SecretFile};
+use heliostat_server_node::AskId;
+use support::cluster::{nodes, SecretFile};
+use support::liar::{AskedOfLiar, Liar};
 use support::programs::{play, Program};
 use support::{await_that, Daemon, WATCHDOG};
 
@@ -40,11 +34,8 @@ enum Asked {
     Operation(AskId, PeerOperation),
 }
 
-/// A node of our own making, joined to the daemon.
-struct Liar {
-    nodes: Nodes,
-    events: Receiver<NodesEvent>,
-}
+/// A node of our own making, joined to the daemon, to which a region is moved.
+struct Target(Liar);
 
 const SESSION: ObjectId = ObjectId { index: 5, generation: 1 };
 const HANDLE: ObjectId = ObjectId { index: 6, generation: 1 };
@@ -73,43 +64,18 @@ fn refusal(code: Code) -> PeerReply {
     PeerReply::Refused { code, limit: 0, bound: Bound::NONE }
 }
 
-impl Liar {
-    fn join(daemon: &Daemon, incarnation: u64) -> Liar {
-        let address = list(daemon).nodes[0].address.to_string().parse().unwrap();
-        let (sender, events) = channel();
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
-        let secret = Secret::from_hex(&DIGITS.repeat(32)).unwrap();
-        let identity = Identity { node: NodeId(LIAR), incarnation, secret };
-        let told = NodesEvents::new(sender, Arc::new(bell));
-        let listen = || {
-            Tcp::listen("127.0.0.1:0".parse().unwrap()).map(|it| Box::new(it) as Box<dyn Transport>)
-        };
-        let Ok(nodes) = Nodes::start(identity, NodeLimits::default(), told, listen) else {
-            panic!("no node")
-        };
-        let liar = Liar { nodes, events };
-        liar.nodes.join(NodeId(1), address, monotonic_ns() + 10_000_000_000);
-        let joined = liar.events.recv_timeout(WATCHDOG).unwrap();
-        assert!(matches!(joined, NodesEvent::Joined { .. }), "{joined:?}");
-        liar
+impl Target {
+    fn join(daemon: &Daemon, incarnation: u64) -> Target {
+        Target(Liar::join_in_life(daemon, LIAR, DIGITS, SERVICE, incarnation))
     }
 
     /// What the daemon asks next, within a time.
     fn asked_within(&self, time: Duration) -> Option<Asked> {
-        let until = Instant::now() + time;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let NodesEvent::Request { ask, service, header, payload, .. } =
-                self.events.recv_timeout(left).ok()?
-            else {
-                continue;
-            };
-            assert_eq!(service, SERVICE);
-            if let Ok(operation) = PeerOperation::decode(&header, payload.len()) {
-                return Some(Asked::Operation(ask, operation));
-            }
-            return Some(Asked::Control(ask, PeerControl::decode(&header).unwrap().request));
+        let AskedOfLiar { ask, header, payload } = self.0.asked_within(time)?;
+        if let Ok(operation) = PeerOperation::decode(&header, payload.len()) {
+            return Some(Asked::Operation(ask, operation));
         }
+        Some(Asked::Control(ask, PeerControl::decode(&header).unwrap().request))
     }
 
     fn asked(&self) -> Asked {
@@ -117,13 +83,12 @@ impl Liar {
     }
 
     fn reply(&self, ask: AskId, reply: &PeerReply) {
-        let (header, payload) = reply.encode();
-        self.nodes.replies().reply(ask, header.to_vec(), payload);
+        self.0.answer_control(ask, reply);
     }
 
     fn done(&self, ask: AskId, result: Result<u64, PeerRefusal>) {
         let answer = PeerAnswer { result, word: 0 };
-        self.nodes.replies().reply(ask, answer.encode().to_vec(), Vec::new());
+        self.0.answer(ask, &answer.encode(), &[]);
     }
 
     /// Makes the place that it is asked for.
@@ -183,7 +148,7 @@ struct Set {
     one: Daemon,
     owner: Program,
     other: Program,
-    liar: Liar,
+    liar: Target,
     _secret: SecretFile,
 }
 
@@ -197,7 +162,7 @@ fn start(test: &str) -> Set {
     owner.does(&format!("fill kv 5 0 {BYTES}"));
     let mut other = Program::start(&one);
     assert_eq!(other.say("map kv kv rwa"), "direct");
-    let liar = Liar::join(&one, LIFE);
+    let liar = Target::join(&one, LIFE);
     Set { one, owner, other, liar, _secret: secret }
 }
 
@@ -299,7 +264,7 @@ fn a_link_that_ends_amid_the_bytes_leaves_it_here() {
     let Asked::Operation(ask, operation) = set.liar.asked() else { panic!("no bytes") };
     let PeerAction::Write { part, .. } = operation.action else { panic!("no bytes") };
     set.liar.done(ask, Ok(part.bytes));
-    set.liar.nodes.leave(NodeId(1));
+    set.liar.0.leave();
     set.is_not_moved();
     assert_eq!(set.owner.say("move_to kv 77"), "error unreachable 0");
 }
@@ -357,13 +322,13 @@ fn an_answer_to_the_adoption_that_is_none_is_a_doubt_and_a_later_life_ends_it() 
     set.owner.send("move_to kv 77");
     set.liar.stage();
     let ask = set.liar.take_all();
-    set.liar.nodes.replies().reply(ask, vec![9; 32], Vec::new());
+    set.liar.0.answer(ask, &[9; 32], &[]);
     set.liar.is_asked_whether();
     set.is_in_doubt();
-    set.liar.nodes.leave(NodeId(1));
+    set.liar.0.leave();
     std::thread::sleep(Duration::from_millis(700));
     set.is_in_doubt();
-    set.liar = Liar::join(&set.one, LIFE + 1);
+    set.liar = Target::join(&set.one, LIFE + 1);
     set.is_not_moved();
 }
 

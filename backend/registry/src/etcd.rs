@@ -12,6 +12,7 @@
 
 mod access;
 mod client;
+mod failure;
 mod json;
 mod request;
 mod watch;

@@ -6,7 +6,7 @@
 
 use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::session::needs::Need;
+use heliostat_abi::needs::Need;
 use heliostat_abi::session::record::{Asker, Request};
 use heliostat_abi::session::restriction::{Destination, Services};
 use heliostat_abi::snapshot::region::{RegionName, OWN_USER};

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use heliostat_abi::peer::PeerReply;
 use heliostat_backend_transport::tcp::Tcp;
@@ -34,13 +35,24 @@ impl Liar {
     /// Joins a daemon, as the node of this number, by the secret of these digits. What it sends is for
     /// this service.
     pub fn join(daemon: &Daemon, number: u64, digits: &str, service: u16) -> Liar {
+        Self::join_in_life(daemon, number, digits, service, monotonic_ns())
+    }
+
+    /// The same in some life of the node.
+    pub fn join_in_life(
+        daemon: &Daemon,
+        number: u64,
+        digits: &str,
+        service: u16,
+        incarnation: u64,
+    ) -> Liar {
         let status = daemon.status();
         let target = NodeId(status["cluster"]["node"].as_u64().unwrap());
         let address = status["cluster"]["address"].as_str().unwrap().parse().unwrap();
         let (sender, events) = channel();
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         let secret = Secret::from_hex(&digits.repeat(32)).unwrap();
-        let identity = Identity { node: NodeId(number), incarnation: monotonic_ns(), secret };
+        let identity = Identity { node: NodeId(number), incarnation, secret };
         let told = NodesEvents::new(sender, Arc::new(bell));
         let nodes = Nodes::start(identity, NodeLimits::default(), told, || {
             let tcp = Tcp::listen("127.0.0.1:0".parse().unwrap());
@@ -105,6 +117,19 @@ impl Liar {
         })
     }
 
+    /// The same within a time; what else happens meanwhile is passed over, a lost link too.
+    pub fn asked_within(&self, time: Duration) -> Option<AskedOfLiar> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let NodesEvent::Request { ask, header, payload, .. } =
+                self.events.recv_timeout(left).ok()?
+            {
+                return Some(AskedOfLiar { ask, header, payload });
+            }
+        }
+    }
+
     /// Answers that.
     pub fn answer(&self, ask: AskId, header: &[u8], payload: &[u8]) {
         self.nodes.replies().reply(ask, header.to_vec(), payload.to_vec());
@@ -114,6 +139,11 @@ impl Liar {
     pub fn answer_control(&self, ask: AskId, reply: &PeerReply) {
         let (header, payload) = reply.encode();
         self.answer(ask, &header, &payload);
+    }
+
+    /// Leaves the daemon.
+    pub fn leave(&self) {
+        self.nodes.leave(self.target);
     }
 
     fn await_event<T>(&self, meant: impl Fn(NodesEvent) -> Option<T>) -> T {

@@ -1,11 +1,11 @@
 //! Who may use a region: altered by its primary, in its record, wherever that is asked.
 
 use heliostat_abi::memory::Rights;
-use heliostat_server_node::{AskId, Outcome};
+use heliostat_server_node::Outcome;
 use heliostat_service_replica::{Alter, Fault, Identity};
 
 use crate::engine::Engine;
-use crate::input::{Called, Then};
+use crate::input::{Alterer, Called};
 use crate::message::{header, put_identity, Kind};
 use crate::request::NotAltered;
 
@@ -13,12 +13,6 @@ use crate::request::NotAltered;
 const ALTER_NS: u64 = 8_000_000_000;
 /// Stands for all other users.
 const OTHERS: u32 = u32::MAX;
-
-/// Who waits until it is altered.
-pub(crate) enum Alterer {
-    Node(AskId),
-    Here(Then<Result<(), NotAltered>>),
-}
 
 /// An alteration as a number.
 fn put(alter: Alter) -> u64 {

@@ -8,9 +8,9 @@ use heliostat_service_replica::{
     Received, Replica, Unanswered, RECENT_MAX,
 };
 
-use crate::alter::{self, Alterer};
+use crate::alter;
 use crate::engine::{Asked, Engine, Freer, Region, Todo};
-use crate::input::{Called, Input, Wanted};
+use crate::input::{Alterer, Called, Input, Wanted};
 use crate::message::{
     header, key_of, kind_of, number_at, put_identity, take_identity, user_of, Kind,
 };

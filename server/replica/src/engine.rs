@@ -12,8 +12,7 @@ use heliostat_service_replica::{
     Action, Answered, Client, ClientEffect, Effect, Failed, Fault, Identity, Member, Replica,
 };
 
-use crate::alter::Alterer;
-use crate::input::{Input, Then, Wanted};
+use crate::input::{Alterer, Input, Then, Wanted};
 use crate::keeper::Keeper;
 use crate::request::{Failure, Opened, ReplicaStatus, Shown, Starting};
 

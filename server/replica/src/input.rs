@@ -8,6 +8,12 @@ use crate::request::{Draft, Failure, Limits, NotAltered, Opened};
 /// Somebody who waits for something; called once, on the thread, where it must not wait.
 pub(crate) type Then<T> = Box<dyn FnOnce(T) + Send>;
 
+/// Who waits until it is said anew who may use a region.
+pub(crate) enum Alterer {
+    Node(AskId),
+    Here(Then<Result<(), NotAltered>>),
+}
+
 /// What comes.
 pub(crate) enum Input {
     /// Another node asks.

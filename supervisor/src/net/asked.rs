@@ -2,7 +2,7 @@
 //! policy does not grant it. Nothing is decided here: the control plane refuses by the restriction of
 //! the connection, and what a program makes its requests look like concerns itself alone.
 
-use heliostat_abi::session::needs::Need;
+use heliostat_abi::needs::Need;
 use heliostat_abi::session::record::{Request, REQUEST_BYTES};
 use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use heliostat_backend_seal as seal;

@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{json, Value as Json};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
-use super::client::Failure;
+use super::failure::Failure;
 
 /// How long a token is used: etcd forgets one that was not used for five minutes, and at its own end.
 pub(crate) const TOKEN_NS: u64 = 60_000_000_000;

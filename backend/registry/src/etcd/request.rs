@@ -2,7 +2,8 @@
 
 use serde_json::{json, Value as Json};
 
-use super::client::{Client, Failure};
+use super::client::Client;
+use super::failure::Failure;
 use super::json::{encode, end_of, number, record, revision, signed};
 use super::{current, set_current, CurrentLease};
 use crate::key::Key;

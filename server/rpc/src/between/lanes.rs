@@ -8,7 +8,7 @@ use heliostat_abi::cluster::Class;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::OperationId;
 
-/// Bytes of calls to one function of a node that are in line there; at least one call is.
+/// Bytes of calls of one class to one function of a node that are in line there; at least one call is.
 const FUNCTION_BYTES_MAX: u64 = 2 << 20;
 /// The same of all functions of a node: half of what may be on the way to it, so that replies and other
 /// services have room.
@@ -204,7 +204,8 @@ mod tests {
         let mut lanes = Lanes::default();
         assert!(lanes.has_room(of(1, Class::Low), 4 * NODE_BYTES_MAX));
         lanes.left(function(1), FUNCTION_BYTES_MAX);
-        assert!(!lanes.has_room(of(1, Class::High), 1) && lanes.has_room(of(2, Class::Low), 1));
+        assert!(!lanes.has_room(function(1), 1) && lanes.has_room(of(2, Class::Low), 1));
+        assert!(lanes.has_room(of(1, Class::High), 1), "what is more urgent has its own");
         (2..5).for_each(|number| lanes.left(function(number), FUNCTION_BYTES_MAX));
         assert!(!lanes.has_room(of(9, Class::Low), 1));
         assert!(!lanes.has_room(of(9, Class::Normal), 1), "as much as there is for it");

@@ -61,6 +61,14 @@ mod tests {
     use crate::rpc::{FunctionName, Publication};
 
     #[test]
+    fn scopes_have_the_prefixes_that_the_services_have() {
+        use crate::snapshot::region_scope::NamesOf;
+        assert_eq!(NamesOf::Memory.prefix(), memory::name::PREFIX);
+        assert_eq!(NamesOf::Locks.prefix(), lock::name::PREFIX);
+        assert_eq!(NamesOf::Functions.prefix(), rpc::name::PREFIX);
+    }
+
+    #[test]
     fn what_names_something_needs_a_right_on_it_and_nothing_else_does() {
         let name = LockName::parse("a/b").unwrap();
         let open = LockRequest::Open { user: 8, name, shape: Shape::LOCK }.encode();
