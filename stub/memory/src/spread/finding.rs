@@ -43,6 +43,8 @@ impl Memory {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
                 Err(SpreadError::Memory(MemoryError::Unreachable { .. })) => {}
+                // It ended between the name and its bytes.
+                Err(SpreadError::Memory(MemoryError::Stale { .. })) => {}
                 Err(SpreadError::Memory(error)) if error.refusal() == Some(Code::NotFound) => {
                     none = none.or(Some(error));
                 }
