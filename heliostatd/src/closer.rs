@@ -10,6 +10,8 @@
 //! close      --> line --> thread: close(2)
 //! close_last --> line --> still used --> used, looked at every 5 ms --> line
 //! ```
+//!
+//! The end of much memory takes the kernel its time too, and is made here for that.
 
 mod lines;
 
@@ -17,6 +19,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::pool::{Pool, Work};
 use heliostat_service_grant::{Holder, Used};
 use rustix::net::sockopt::{set_socket_linger, socket_linger};
@@ -69,7 +72,17 @@ impl CloserOf {
             // There never was a thread: the machine has none left, and somebody has to.
             return drop(fd);
         }
-        let item = Item { fd, holder: self.holder };
+        let item = Item { fd, mapping: None, holder: self.holder };
+        self.closer.0.put(|lines| lines.push(item));
+    }
+
+    /// Closes memory that nobody else uses: its mapping, and its descriptor. The kernel gives back a
+    /// million pages in about a second.
+    pub fn close_memory(&self, fd: OwnedFd, mapping: Option<Arc<SharedMapping>>) {
+        if self.closer.0.start().is_err() {
+            return drop((mapping, fd));
+        }
+        let item = Item { fd: Arc::new(fd), mapping, holder: self.holder };
         self.closer.0.put(|lines| lines.push(item));
     }
 }
@@ -90,6 +103,9 @@ impl Work for Closing {
 
     fn run(&self, item: Item, pool: &Pool<Self>) {
         let holder = item.holder;
+        if let Some(mapping) = item.mapping {
+            mapping.detach_pages();
+        }
         close(item.fd);
         pool.with_queue(|lines| lines.closed(holder));
     }

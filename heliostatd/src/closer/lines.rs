@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::pool::thread_shares;
 use heliostat_service_grant::{Holder, Quota, Shares, Used};
 
@@ -17,6 +18,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Item {
     /// The descriptor.
     pub fd: Arc<OwnedFd>,
+    /// Of memory: its mapping here, which ends before.
+    pub mapping: Option<Arc<SharedMapping>>,
     /// Whose share its close counts against.
     pub holder: Holder,
 }
@@ -136,7 +139,7 @@ mod tests {
     use super::*;
 
     fn item(holder: Holder) -> Item {
-        Item { fd: Arc::new(std::io::pipe().unwrap().1.into()), holder }
+        Item { fd: Arc::new(std::io::pipe().unwrap().1.into()), mapping: None, holder }
     }
 
     fn taken(lines: &mut Lines, holder: Holder) -> usize {

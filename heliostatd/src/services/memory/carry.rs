@@ -55,8 +55,9 @@ impl Daemon {
     fn close_arena(&mut self, id: ObjectId) {
         let Some(arena) = self.services.memory.arenas.remove(&id) else { return };
         // Answers on their way may still have it, and then it is closed with them.
-        if let Ok(fd) = std::rc::Rc::try_unwrap(arena.fd) {
-            self.closer.of(arena.holder).close(fd);
+        let (holder, fd, mapping) = arena.into_parts();
+        if let Ok(fd) = std::rc::Rc::try_unwrap(fd) {
+            self.closer.of(holder).close_memory(fd, mapping);
         }
     }
 

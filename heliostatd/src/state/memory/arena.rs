@@ -46,6 +46,11 @@ impl Arena {
         Ok(self.mapping.insert(Arc::new(made)).clone())
     }
 
+    /// Its holder, its file and its mapping, for whoever closes it.
+    pub fn into_parts(self) -> (Holder, Rc<OwnedFd>, Option<Arc<SharedMapping>>) {
+        (self.holder, self.fd, self.mapping)
+    }
+
     /// The first byte from `offset` on, up to `end`, that was ever written.
     ///
     /// # Errors
