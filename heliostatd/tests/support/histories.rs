@@ -65,7 +65,7 @@ impl Recorded {
         let mut calls = self.calls(all, lock_operation, lock_answer);
         let (first, killed_ns) = self.killed.unwrap_or((self.paths.len(), 0));
         for process in first as u64..self.paths.len() as u64 {
-            let last = calls.iter().filter(|call| call.process == process).next_back();
+            let last = calls.iter().rfind(|call| call.process == process);
             // A call without a response needs nothing more: what was granted, and ended with its holder,
             // changed nothing for others, and a release may take effect later.
             if last.is_none_or(|call| call.responded.is_some()) {

@@ -321,7 +321,8 @@ mod tests {
 
     #[test]
     fn a_number_is_left_out_of_the_ranges_that_hold_it() {
-        let cases: [(u32, (u32, u32), &[(u32, u32)]); 6] = [
+        type Range = (u32, u32);
+        let cases: [(u32, Range, &[Range]); 6] = [
             (5, (3, u32::MAX), &[(3, 4), (6, u32::MAX)]),
             (3, (3, 9), &[(4, 9)]),
             (9, (3, 9), &[(3, 8)]),
