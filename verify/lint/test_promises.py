@@ -75,7 +75,9 @@ def test_what_is_not_there_is_found(command):
 
 def test_every_row_with_a_recorded_result_names_its_own_benchmark():
     bound = [(COMMAND.search(line)[1], page.ROW.match(line)) for line in ROWS]
-    other = [(command, match["benchmark"]) for command, match in bound if match and command != f"BENCH={match['benchmark']}"]
+    # A record of another machine holds results of several benchmarks, each before its name.
+    benchmark = lambda match: match["name"].split(":")[0] if match["benchmark"] == "sixteen-cores" else match["benchmark"]  # noqa: E731
+    other = [(command, match["benchmark"]) for command, match in bound if match and command != f"BENCH={benchmark(match)}"]
     assert not other
 
 

@@ -171,7 +171,7 @@ def test_a_region_that_has_moved_says_where_it_is_now(houses, other):
     mover = other(MOVE, there)
     assert said(mover, go=False) == "None direct"
     follower = other(FOLLOW, here)
-    assert said(follower, go=False) == "no class 'urgent'; there are high, normal and low"
+    assert said(follower, go=False) == 'no class "urgent"; there are high, normal and low'
     assert said(follower, go=False) == "2 delegated"
     mover.stdin.write("go\n")
     mover.stdin.flush()
