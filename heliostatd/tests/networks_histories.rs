@@ -12,6 +12,7 @@ use std::time::Duration;
 use heliostat_verify_linearizability::model::*;
 use heliostat_verify_linearizability::{check, Call, History};
 use support::cluster::{joined_count, nodes, SecretFile};
+use support::histories::{lock_answer, lock_operation, number, word_operation};
 use support::programs::Program;
 use support::{await_that, lockers, networks, programs, recorded_through, Daemon};
 
@@ -74,20 +75,6 @@ impl Set {
         await_that("all are joined", || self.daemons.iter().all(|it| joined_count(it) == 2));
         paths
     }
-}
-
-fn number(text: &str) -> u64 {
-    text.parse().unwrap()
-}
-
-/// A word's number, and what was done with it.
-fn word_operation(words: &[&str]) -> (u64, WordOperation) {
-    let operation = match words[1] {
-        "add" => WordOperation::FetchAdd(number(words[2])),
-        "swap" => WordOperation::Swap(number(words[2])),
-        _ => WordOperation::CompareSwap(number(words[2]), number(words[3])),
-    };
-    (number(words[0]), operation)
 }
 
 /// All words of what was recorded have an order; says how many calls there were, and without response.
@@ -159,22 +146,6 @@ fn words_of_replicas_whose_primary_is_cut_off_meanwhile() {
 #[test]
 fn words_of_replicas_of_which_a_backup_is_cut_off_meanwhile() {
     replicated("history-replicas-3", Some(3));
-}
-
-fn lock_operation(words: &[&str]) -> LockOperation {
-    match words[0] {
-        "read" => LockOperation::Read,
-        "write" => LockOperation::Write,
-        _ => LockOperation::Release,
-    }
-}
-
-fn lock_answer(words: &[&str]) -> LockAnswer {
-    match words[0] {
-        "granted" => LockAnswer::Granted(number(words[1])),
-        "busy" => LockAnswer::Busy,
-        _ => LockAnswer::Done,
-    }
 }
 
 /// A reader-writer lock of node 2.

@@ -48,7 +48,7 @@ fn entries(of: [u16; 4], generations: &[u32], unsettled: u32) -> Vec<u8> {
 
 /// Writes the corpus anew: `cargo test -p heliostat-backend-log --test foreign_corpus -- --ignored`.
 #[test]
-#[ignore = "writes into the tree"]
+#[ignore = "writes the stored corpus anew; by hand, when the format changes"]
 fn write_the_corpus() {
     let of = [100, 50, 3, 8];
     let mut torn = entries(of, &[3; 5], 0);

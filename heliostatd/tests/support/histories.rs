@@ -9,7 +9,8 @@ use heliostat_verify_linearizability::{check, Call, History};
 use super::programs::Program;
 use super::recorded::read;
 
-type WordCall = (u64, WordOperation);
+/// A word's number, and what was done with it.
+pub type WordCall = (u64, WordOperation);
 
 /// Programs that record what they do, each in a file of its own. Killed ones have recorded until then.
 pub struct Recorded {
@@ -107,12 +108,13 @@ impl Recorded {
     }
 }
 
-fn number(text: &str) -> u64 {
+/// A number of a recorded line.
+pub fn number(text: &str) -> u64 {
     text.parse().unwrap()
 }
 
 /// A word's number, and what was done with it.
-fn word_operation(words: &[&str]) -> WordCall {
+pub fn word_operation(words: &[&str]) -> WordCall {
     let operation = match words[1] {
         "add" => WordOperation::FetchAdd(number(words[2])),
         "swap" => WordOperation::Swap(number(words[2])),
@@ -121,7 +123,8 @@ fn word_operation(words: &[&str]) -> WordCall {
     (number(words[0]), operation)
 }
 
-fn lock_operation(words: &[&str]) -> LockOperation {
+/// What was asked of a lock.
+pub fn lock_operation(words: &[&str]) -> LockOperation {
     match words[0] {
         "read" => LockOperation::Read,
         "write" => LockOperation::Write,
@@ -129,7 +132,8 @@ fn lock_operation(words: &[&str]) -> LockOperation {
     }
 }
 
-fn lock_answer(words: &[&str]) -> LockAnswer {
+/// What a lock answered.
+pub fn lock_answer(words: &[&str]) -> LockAnswer {
     match words[0] {
         "granted" => LockAnswer::Granted(number(words[1])),
         "busy" => LockAnswer::Busy,
