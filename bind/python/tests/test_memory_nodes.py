@@ -130,10 +130,9 @@ MOVE = (
     + """
 region = memory.allocate(1 << 16, name="mover")
 region.write(0, b"moved")
-before = region.identity
 tell(region.node, region.path)
 region.move_to(1)
-print(region.read(0, 5).decode(), region.node, region.path, region.identity != before, flush=True)
+print(region.read(0, 5).decode(), region.node, region.path, flush=True)
 region.unmap()
 tell(region.node, region.path)
 """
@@ -175,7 +174,7 @@ def test_a_region_that_has_moved_says_where_it_is_now(houses, other):
     assert said(follower, go=False) == "2 delegated"
     mover.stdin.write("go\n")
     mover.stdin.flush()
-    assert said(mover, go=False) == "moved 1 delegated True"
+    assert said(mover, go=False) == "moved 1 delegated"
     follower.stdin.write("go\n")
     follower.stdin.flush()
     assert said(follower, go=False) == "moved None direct"
