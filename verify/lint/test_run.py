@@ -47,3 +47,19 @@ def test_what_fails_twice_or_often_fails(tmp_path, body, count, words):
     ran = run_tests(tmp_path, body, count, *words)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "UNSTABLE" not in ran.stdout
+
+
+def test_all_folders_are_run_in_two_lanes_and_each_failure_is_run_again(tmp_path):
+    for name, body in (("programs", ONCE.format(0)), ("lint", ONCE.format(1)), ("package", "    assert False\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"test_{name}.py").write_text(f"import pathlib\n\n\ndef test_it():\n{body}")
+    ran = run_tests(tmp_path, "    pass\n", 1)
+    assert ran.returncode == 0 and "UNSTABLE: 2 tests" in ran.stdout, ran.stdout + ran.stderr
+    assert "beside these: python, applications, lint" in ran.stdout
+
+
+def test_a_failure_in_the_other_lane_fails(tmp_path):
+    (tmp_path / "lint").mkdir()
+    (tmp_path / "lint/test_lint.py").write_text("def test_it():\n    assert False\n")
+    ran = run_tests(tmp_path, "    pass\n", 1)
+    assert ran.returncode == 1 and "UNSTABLE" not in ran.stdout, ran.stdout + ran.stderr
