@@ -39,7 +39,7 @@ mod record;
 
 pub use error::{BeginError, BlockError};
 pub use fault::{Fault, FaultDevice, Faults, Odds};
-pub use file::{Costs, Durability, FileDevice, OpenError, Options};
+pub use file::{Costs, Durability, FileDevice, OpenError, Options, SharedFile};
 pub use image::Image;
 pub use latency::{Extra, LatencyDevice};
 pub use memory::{MemoryDevice, Order};
