@@ -91,6 +91,11 @@ impl Areas {
         })
     }
 
+    /// How many areas there are.
+    pub fn count(&self) -> usize {
+        self.areas.len()
+    }
+
     /// All handles, and how many of them are direct.
     pub fn handle_count(&self) -> (usize, usize) {
         let (_, quota) = self.handles.quota();
