@@ -8,6 +8,7 @@ pub mod limits;
 pub mod name;
 pub mod rights;
 
+pub use crate::file::delegated::area_operation as operation;
 pub use name::AreaName;
 pub use rights::AreaRights;
 
