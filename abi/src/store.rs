@@ -15,6 +15,7 @@ pub mod request;
 pub mod rights;
 pub mod way;
 
+pub use crate::file::delegated::area_operation as operation;
 pub use durability::DurableBy;
 pub use info::{StoreInfo, StoreState};
 pub use listed::ListedArea;

@@ -293,6 +293,10 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        self.requests.event().map(Arc::new)
+    }
+
     fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.requests.forget(memory);
     }
