@@ -40,7 +40,7 @@ RULES: dict[str, set[str]] = {
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out
     "storefile": set(),  # another one
-    "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
+    "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages", "backend/log"},  # for programs in Rust
     "applications/*": {"heliostat"},  # what anybody could have written
     "command": LOWER
     | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/rpc", "stub/snapshot"}
