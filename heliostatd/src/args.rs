@@ -26,6 +26,9 @@ pub struct Args {
     /// Write the log to this file instead of standard error.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// The file or disk of the store, instead of the one that the configuration names.
+    #[arg(long, value_name = "PATH")]
+    pub store: Option<PathBuf>,
     /// Check the configuration, say what is wrong with it, and end.
     #[arg(long)]
     pub check: bool,

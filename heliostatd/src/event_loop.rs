@@ -73,8 +73,8 @@ impl Daemon {
         if config.cluster != self.parts.config.cluster {
             warn!("[cluster] takes effect at the next start");
         }
-        if config.store.path != self.parts.config.store.path {
-            warn!("store.path takes effect at the next start; heliostat store attach takes one in now");
+        if config.store.path.is_some() && config.store.path != self.parts.config.store.path {
+            warn!("store.path takes effect at the next start; heliostat store attach does so now");
         }
         if config.log.format != self.parts.config.log.format {
             warn!("log.format takes effect at the next start");

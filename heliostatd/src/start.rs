@@ -22,10 +22,15 @@ pub fn run(args: &Args) -> ExitCode {
     if args.announce {
         kernel::close_inherited();
     }
-    let config = match configuration::read(args.config.as_deref()) {
+    let mut config = match configuration::read(args.config.as_deref()) {
         Ok(config) => config,
         Err(message) => return fail(&message),
     };
+    if let Some(store) = &args.store {
+        // The folder is left later.
+        let whole = std::path::absolute(store).unwrap_or_else(|_| store.clone());
+        config.store.path = Some(whole);
+    }
     if args.check {
         let asked = config.cluster.as_ref().map(ask_registry_once);
         if let Some(Err(message)) = asked {

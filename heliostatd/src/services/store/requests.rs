@@ -29,6 +29,21 @@ impl Daemon {
         request: StoreRequest,
         shown: Option<ReceivedFd>,
     ) -> Result<Answer, No> {
+        match request {
+            // Asked by people, who need no session.
+            StoreRequest::Store => Ok(reply(&StoreReply::Store(self.store_info()))),
+            StoreRequest::Attach => self.attach_store(id, &shown.ok_or(Code::BadRecord)?),
+            StoreRequest::Detach => self.detach_store(id),
+            other => self.answer_store_session(id, other, shown),
+        }
+    }
+
+    fn answer_store_session(
+        &mut self,
+        id: ObjectId,
+        request: StoreRequest,
+        shown: Option<ReceivedFd>,
+    ) -> Result<Answer, No> {
         let asker = self.store_asker(id)?;
         match request {
             StoreRequest::Create(creation) => self.create_area(&asker, creation),
@@ -56,9 +71,9 @@ impl Daemon {
                 self.unserve_store(id);
                 Ok(Reply::Done.into())
             }
-            StoreRequest::Store => Ok(reply(&StoreReply::Store(self.store_info()))),
-            StoreRequest::Attach => self.attach_store(id, &shown.ok_or(Code::BadRecord)?),
-            StoreRequest::Detach => self.detach_store(id),
+            StoreRequest::Store | StoreRequest::Attach | StoreRequest::Detach => {
+                Err(Code::BadRecord.into())
+            }
         }
     }
 
