@@ -37,6 +37,8 @@ pub fn carry_out(sessions: &mut Sessions<Areas>, order: StoreOrder) {
         StoreOrder::Rate { area, meter } => {
             if let Some(area) = areas.areas.get_mut(&area) {
                 area.meter = meter;
+                // What the rate before has held asks again.
+                areas.line.release(u64::MAX);
             }
         }
     }

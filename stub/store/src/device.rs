@@ -1,6 +1,6 @@
 //! An open area as a device of its own, by the way that it has.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use heliostat_backend_block::{
     OpenError, Options, Request,
 };
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::range_lock::lock_for_reading;
 
 use crate::emulated::EmulatedDevice;
 use crate::opened::Opened;
@@ -51,6 +52,14 @@ fn direct(
     depth: usize,
 ) -> Result<AreaDevice<FileDevice>, StoreError> {
     let extents = opened.extents()?;
+    for run in extents.runs() {
+        // What the area has gained since it was granted is held like the rest, also over the end of the
+        // control plane.
+        lock_for_reading(device.as_fd(), run.offset, run.bytes).map_err(|errno| {
+            let call = "fcntl(F_OFD_SETLK)";
+            StoreError::NotDriven(OpenError::System { call, errno: errno.0 })
+        })?;
+    }
     let copy = device.duplicate().map_err(|errno| {
         StoreError::NotDriven(OpenError::System { call: "dup", errno: errno.0 })
     })?;
