@@ -4,6 +4,7 @@
 //! every other command asks the control plane one question and prints the answer.
 #![deny(unsafe_code)]
 
+mod area;
 mod args;
 mod client;
 mod cluster;
@@ -30,6 +31,7 @@ mod show;
 mod snapshot;
 mod start;
 mod status;
+mod store;
 mod stub;
 mod table;
 mod top;
@@ -56,6 +58,8 @@ fn main() -> ExitCode {
         Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
         Command::Rpc { command } => return rpc::run(&command),
+        Command::Store { command } => return store::run(&command),
+        Command::Area { command } => return area::run(&command),
         Command::Snapshot { command } => return snapshot::run(&command),
     };
     match done {

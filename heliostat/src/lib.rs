@@ -9,6 +9,7 @@
 //! - [`memory`] has bytes with a name and rights, which other programs read and write.
 //! - [`lock`] has locks, semaphores and barriers that programs share by name.
 //! - [`cluster`] tells which other nodes there are.
+//! - [`store`] has areas of durable storage, and logs in them.
 //! - [`rpc`] has functions of other programs called, and own ones served.
 //! - [`control`] says where the control plane is, for whoever wants names, files or memory.
 //! - [`ring`] is what is below: bytes and order between two processes that know each other.
@@ -45,5 +46,6 @@ pub mod lock;
 pub mod memory;
 pub mod rpc;
 pub mod snapshot;
+pub mod store;
 
 pub use heliostat_ring as ring;

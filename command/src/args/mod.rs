@@ -8,7 +8,9 @@ pub mod lock;
 pub mod memory;
 mod purpose;
 pub mod rpc;
+mod size;
 pub mod snapshot;
+pub mod store;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +23,7 @@ use memory::MemoryCommand;
 pub use purpose::Purpose;
 use rpc::RpcCommand;
 use snapshot::SnapshotCommand;
+use store::{AreaCommand, StoreCommand};
 
 /// Runs unmodified programs with direct connections between them, and shows what they do.
 #[derive(Parser, Clone, Debug)]
@@ -94,6 +97,18 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: RpcCommand,
+    },
+    /// The store, in which areas last: make, show, attach and detach it.
+    Store {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
+    /// Areas of the store: make, show, resize, share and end them.
+    Area {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: AreaCommand,
     },
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {

@@ -22,6 +22,7 @@ pub mod recorded;
 pub mod recorded_through;
 pub mod registry;
 pub mod spreaders;
+pub mod stores;
 pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};
