@@ -22,7 +22,8 @@ pub fn carry_out(sessions: &mut Sessions<Areas>, order: StoreOrder) {
         StoreOrder::Gone { area } => drop(areas.areas.remove(&area)),
         StoreOrder::Open { session, handle, area, rights } => {
             let held = Held { session, area, rights, jobs: 0, is_closed: false };
-            areas.handles.insert(handle, held);
+            // No handle is given twice; one that is there has operations.
+            areas.handles.entry(handle).or_insert(held);
         }
         StoreOrder::Close { handle, .. } => close(sessions, handle),
         StoreOrder::Bytes { area, bytes, is_asked } => {
