@@ -18,7 +18,9 @@ pub fn carry_out(sessions: &mut Sessions<Areas>, order: StoreOrder) {
     let areas = &mut sessions.engine.service;
     match order {
         StoreOrder::Device(device) => replace_device(sessions, device),
-        StoreOrder::Area { area, bytes, pieces, meter } => take_area(areas, area, bytes, &pieces, meter),
+        StoreOrder::Area { area, bytes, pieces, meter } => {
+            take_area(areas, area, bytes, &pieces, meter)
+        }
         StoreOrder::Gone { area } => drop(areas.areas.remove(&area)),
         StoreOrder::Open { session, handle, area, rights } => {
             let held = Held { session, area, rights, jobs: 0, is_closed: false };
