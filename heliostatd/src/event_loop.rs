@@ -96,6 +96,7 @@ impl Daemon {
         self.end_late_finds(now);
         self.go_on_with_moves(now);
         self.end_late_lock_asks(now);
+        self.end_late_changes(now);
         self.seek_nodes(now);
         self.pass_registry(now);
         if self.paused_until_ns.is_some_and(|until| now >= until) {
@@ -121,6 +122,7 @@ impl Daemon {
             self.services.cluster.as_ref().and_then(|cluster| cluster.next_ns()),
             self.registry_deadline_ns(),
             self.services.lock.across.next_ns(),
+            self.services.store.next_ns(),
         ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(next.saturating_sub(monotonic_ns()).div_ceil(1_000_000))

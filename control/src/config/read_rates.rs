@@ -29,7 +29,7 @@ fn read_one(field: &Field<'_>, names: &dyn Names) -> Result<RateRule, ConfigErro
     let kinds =
         [("session", Per::Session), ("user", Per::User), ("node", Per::Node), ("rule", Per::Rule)];
     let per = section.field("per").map_or(Ok(Per::default()), |per| per.choice(&kinds))?;
-    let names = each(&section, "names", read_rated)?;
+    let rated = each(&section, "names", read_rated)?;
     let of = read_nodes(&section)?;
     if per == Per::Node && of == Of::Here {
         let message = "`per = \"node\"` is for rates of `nodes`".to_owned();
@@ -41,7 +41,7 @@ fn read_one(field: &Field<'_>, names: &dyn Names) -> Result<RateRule, ConfigErro
         groups: each(&section, "groups", |group| {
             read_id(group, "group", |name| names.group(name))
         })?,
-        names,
+        names: rated,
         of,
         per,
         per_second,

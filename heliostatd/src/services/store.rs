@@ -9,6 +9,7 @@
 //! here waits for the device, but for the first open of a store that the configuration names.
 
 mod attach;
+mod late;
 mod no;
 mod open;
 mod requests;
@@ -59,6 +60,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::STORE, row("store_store", 0, 0)),
     (number::ATTACH, row("store_attach", 1, 0)),
     (number::DETACH, row("store_detach", 0, 0)),
+    (number::OUTCOME, row("store_outcome", 0, 1)),
 ];
 
 impl Service for StoredAreas {

@@ -15,13 +15,14 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaName, AreaRights, WayWanted};
-use heliostat_service_store::Question;
+use heliostat_service_store::{Answered, Refusal};
 use rustix::event::{eventfd, EventfdFlags};
 
 pub use loops::StoreLoops;
 pub use open::{OpenStore, Told};
-pub use thread::{Changed, Event, Facts, Found, Numbers, Opening, StoreThread, Teller};
+pub use thread::{Changed, Event, Found, Numbers, Opening, StoreThread};
 
 /// Whether there is a store.
 pub enum State {
@@ -32,7 +33,7 @@ pub enum State {
         /// Where it lies, for people.
         place: String,
         /// Who has asked for it and waits.
-        waiter: Option<Question>,
+        waiter: Option<(ObjectId, u32)>,
     },
     /// It is there.
     Open(Box<OpenStore>),
@@ -56,6 +57,22 @@ pub enum Pending {
     Other,
 }
 
+/// A change that a session has asked for.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Which.
+    pub pending: Pending,
+    /// By which number the service knows it.
+    pub number: u64,
+    /// The session's request that is answered with its outcome; none after it was answered with
+    /// `Later`, until the session asks again.
+    pub sequence: Option<u32>,
+    /// When that is answered with `Later`.
+    pub until_ns: u64,
+    /// How it has ended, once it has.
+    pub outcome: Option<Result<Answered, Refusal>>,
+}
+
 /// What the daemon keeps of the store.
 pub struct KeptStore {
     /// Whether there is one.
@@ -64,8 +81,8 @@ pub struct KeptStore {
     pub thread: Option<StoreThread>,
     /// The loops that serve who is not direct, once somebody has asked.
     pub loops: Option<StoreLoops>,
-    /// Sessions that wait, each for one change.
-    pub waiting: HashMap<Question, Pending>,
+    /// Sessions that wait for a change, or will ask how it has ended.
+    pub waiting: HashMap<ObjectId, Waiting>,
     /// Rings when the thread or a loop has told something.
     pub bell: Arc<OwnedFd>,
 }
@@ -79,6 +96,12 @@ impl KeptStore {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let state = State::None(String::new());
         Ok(KeptStore { state, thread: None, loops: None, waiting: HashMap::new(), bell })
+    }
+
+    /// When a session is answered that its change takes longer.
+    pub fn next_ns(&self) -> Option<u64> {
+        let waits = self.waiting.values().filter(|it| it.sequence.is_some());
+        waits.map(|it| it.until_ns).min()
     }
 
     /// The store, if it is open.

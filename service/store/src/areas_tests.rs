@@ -301,7 +301,7 @@ fn an_area_with_a_rate_or_in_a_change_is_not_opened_directly() {
     let (mut areas, area) = service();
     areas.set_rate(area, RATE, &mut Vec::new()).unwrap();
     let opening = direct(AreaRights::READ);
-    let mut way = |areas: &mut Areas| {
+    let way = |areas: &mut Areas| {
         areas.open(&asker(1, 7), &key(7, "log"), &opening, &mut Vec::new()).unwrap().1
     };
     assert_eq!(way(&mut areas), Way::Emulated(Spill::HasRate));

@@ -8,7 +8,6 @@ use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_abi::store::{NotDone, StoreInfo, StoreReply, StoreState, Why};
-use heliostat_service_store::Question;
 use tracing::{error, info, warn};
 
 use super::no::No;
@@ -57,7 +56,7 @@ impl Daemon {
         let path = PathBuf::from(format!("/proc/self/fd/{}", copy.as_raw_fd()));
         let place = std::fs::read_link(&path).unwrap_or_else(|_| path.clone());
         let sequence = self.sequence_of(id)?;
-        let waiter = Question { session: id, number: sequence.into() };
+        let waiter = (id, sequence);
         let durable_by = self.parts.config.store.durable_by;
         let opening = Opening { path, shown: Some(copy), durable_by };
         self.begin_store(opening, place.display().to_string(), Some(waiter));
@@ -69,7 +68,7 @@ impl Daemon {
         Ok(Reply::Done.into())
     }
 
-    fn begin_store(&mut self, opening: Opening, place: String, waiter: Option<Question>) {
+    fn begin_store(&mut self, opening: Opening, place: String, waiter: Option<(ObjectId, u32)>) {
         let store = &mut self.services.store;
         match StoreThread::start(opening, store.bell.clone()) {
             Ok(thread) => {
@@ -104,8 +103,8 @@ impl Daemon {
                 Err(No::from(NotDone::told(Why::NotOpened, text)))
             }
         };
-        if let Some(Question { session, number }) = waiter {
-            self.answer_store_late(session, number, answer);
+        if let Some((session, sequence)) = waiter {
+            self.answer_store_late(session, sequence, answer);
         }
     }
 
@@ -120,7 +119,7 @@ impl Daemon {
             return Err(NotDone::of(Why::InUse, 0, handles as u64).into());
         }
         if !self.services.store.waiting.is_empty() {
-            return Err(NotDone::from(Why::Busy).into());
+            return Err(Why::Busy.into());
         }
         self.close_store("it was detached");
         Ok(Reply::Done.into())

@@ -45,6 +45,12 @@ impl From<NotDone> for No {
     }
 }
 
+impl From<Why> for No {
+    fn from(why: Why) -> No {
+        NotDone::from(why).into()
+    }
+}
+
 impl Daemon {
     /// Answers with the no, and counts it.
     pub(super) fn tell_no(&mut self, answer: Result<Answer, No>) -> Result<Answer, Refused> {

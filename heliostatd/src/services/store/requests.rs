@@ -8,7 +8,7 @@ use heliostat_abi::store::name::OWN_USER;
 use heliostat_abi::store::reply::NO_MORE;
 use heliostat_abi::store::{AreaRights, ListedArea, NotDone, StoreReply, StoreRequest, Why};
 use heliostat_service_grant::Rate;
-use heliostat_service_store::{AreaView, Asker, Question};
+use heliostat_service_store::{AreaView, Asker};
 
 use super::no::No;
 use crate::answer::Answer;
@@ -66,6 +66,7 @@ impl Daemon {
                 self.list_areas(&asker, user, from, &beginning)
             }
             StoreRequest::Pieces { handle, from } => self.area_pieces(id, handle, from),
+            StoreRequest::Outcome => self.change_outcome(id),
             StoreRequest::Session => self.serve_store(&asker, shown.ok_or(Code::BadRecord)?),
             StoreRequest::EndSession => {
                 self.unserve_store(id);
@@ -131,34 +132,9 @@ impl Daemon {
     fn check_not_granted(&mut self, view: &AreaView, from: u64) -> Result<(), No> {
         let open = self.usable_store()?;
         match view.direct == 0 && open.is_granted(view.generation, from) {
-            true => Err(NotDone::from(Why::Held).into()),
+            true => Err(Why::Held.into()),
             false => Ok(()),
         }
-    }
-
-    /// Asks the service for a change, whose answer comes later.
-    pub(super) fn change_area(
-        &mut self,
-        id: ObjectId,
-        pending: Pending,
-        ask: impl FnOnce(
-            &mut heliostat_service_store::Areas,
-            u64,
-            &mut Vec<heliostat_service_store::Effect>,
-        ) -> Result<(), heliostat_service_store::Refusal>,
-    ) -> Result<Answer, No> {
-        let number = u64::from(self.sequence_of(id)?);
-        let mut effects = Vec::new();
-        let open = self.usable_store()?;
-        let asked = ask(&mut open.areas, number, &mut effects);
-        asked.map_err(|refusal| self.no_of(id, refusal))?;
-        let question = Question { session: id, number };
-        self.services.store.waiting.insert(question, pending);
-        self.answer_later(id);
-        // It may be answered here already.
-        self.carry_out_store(effects);
-        // Not sent: `answer_later` says so.
-        Ok(Reply::Done.into())
     }
 
     /// Sets how fast an area may be used: for who may do anything with the store.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::file::delegated::DEPTH_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::store::{NotDone, StoreReply, Why};
+use heliostat_abi::store::{StoreReply, Why};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_loop::{map_window, Event, NewSession};
 use heliostat_server_store::StoreEvent;
@@ -40,7 +40,7 @@ impl Daemon {
         }
         if loops.lets_go_of(id) {
             // Of when it delegated before: soon it has.
-            return Err(NotDone::from(Why::Busy).into());
+            return Err(Why::Busy.into());
         }
         let room = loops.loops.as_ref().map_or(0, |loops| loops.sessions_max());
         if loops.sessions.len() >= room {
@@ -114,7 +114,7 @@ impl Daemon {
         }
         self.carry_out_store(effects);
         self.unserve_store(session);
-        self.services.store.waiting.retain(|question, _| question.session != session);
+        self.services.store.waiting.remove(&session);
     }
 
     /// Takes everything from some sessions; how many handles those were. A program that has an area

@@ -5,18 +5,14 @@
 
 use std::sync::mpsc::TryRecvError;
 
-use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::Reply;
-use heliostat_abi::store::{NotDone, StoreReply, Why};
+use heliostat_abi::store::Why;
 use heliostat_server_store::StoreOrder;
-use heliostat_service_store::{Answered, Asker, Done, Effect, Failed, Order, Question, Refusal};
+use heliostat_service_store::{Done, Effect, Failed, Order};
 
 use super::no::No;
-use super::requests::reply;
-use crate::answer::Answer;
 use crate::daemon::Daemon;
-use crate::state::store::{Changed, Numbers, OpenStore, Pending, State, Told};
+use crate::state::store::{Changed, Numbers, OpenStore, State, Told};
 
 impl Daemon {
     /// Carries out what was decided, and what follows from it.
@@ -193,74 +189,10 @@ impl Daemon {
         }
     }
 
-    /// Answers a session whose change has come to its end.
-    fn answer_question(&mut self, question: Question, result: Result<Answered, Refusal>) {
-        let Some(pending) = self.services.store.waiting.remove(&question) else { return };
-        let Question { session, number } = question;
-        let answer = match result {
-            Ok(answered) => self.changed_answer(session, pending, answered),
-            Err(refusal) => Err(self.no_of(session, refusal)),
-        };
-        self.answer_store_late(session, number, answer);
-    }
-
-    fn changed_answer(
-        &mut self,
-        session: ObjectId,
-        pending: Pending,
-        answered: Answered,
-    ) -> Result<Answer, No> {
-        match (pending, answered) {
-            (Pending::Create { name, rights, way }, Answered::Area(_)) => {
-                let uid = self.session(session)?.peer.subject.uid;
-                let (holder, is_user) = (self.holder(session)?, !self.is_restricted(session));
-                let asker = Asker { session, holder, uid, is_user };
-                self.open_area(&asker, (uid, name), rights, way)
-            }
-            (Pending::Resize, Answered::Area(area)) => {
-                let open = self.open_store_even_failed()?;
-                let bytes = open.areas.view(area).map_or(0, |view| view.bytes);
-                Ok(reply(&StoreReply::Changed { bytes }))
-            }
-            _ => Ok(Reply::Done.into()),
-        }
-    }
-
-    /// Answers a request that was put off, if its session waits for it still.
-    pub(super) fn answer_store_late(
-        &mut self,
-        session: ObjectId,
-        number: u64,
-        answer: Result<Answer, No>,
-    ) {
-        let answer = self.tell_no(answer);
-        if let Ok(sequence) = u32::try_from(number) {
-            self.answer_late_to(session, sequence, answer);
-        }
-    }
-
-    /// A session that waits for a change has asked something else, or has gone: the change goes on, and
-    /// nobody is told. Whether it waited for one.
-    pub(crate) fn give_up_store_waiting(&mut self, session: ObjectId) -> bool {
-        let store = &mut self.services.store;
-        let before = store.waiting.len();
-        store.waiting.retain(|question, _| question.session != session);
-        let mut has_waited = store.waiting.len() < before;
-        if let State::Opening { waiter, .. } = &mut store.state {
-            has_waited |= waiter.take_if(|waiter| waiter.session == session).is_some();
-        }
-        if has_waited {
-            let answer = self.tell_no(Err(No::NotDone(Why::Busy.into(), Code::BadState)));
-            self.answer_late(session, answer);
-        }
-        has_waited
-    }
-
     /// The store, also while it has failed: what is given back it takes.
     pub(super) fn open_store_mut(&mut self) -> Result<&mut OpenStore, No> {
         self.open_store_even_failed()?;
-        let none = NotDone::from(Why::NoStore);
-        self.services.store.open_mut().ok_or(No::from(none))
+        self.services.store.open_mut().ok_or(Why::NoStore.into())
     }
 }
 
