@@ -37,7 +37,10 @@ fn without_a_store_every_request_says_what_to_do() {
 
 #[test]
 fn what_is_no_store_is_named_and_left_as_it_is() {
-    assert_eq!(told_of(&place().join("is-not-there")), "stat: No such file or directory (os error 2)");
+    assert_eq!(
+        told_of(&place().join("is-not-there")),
+        "stat: No such file or directory (os error 2)"
+    );
     let blank = StoreFile::blank(1 << 20);
     assert_eq!(told_of(blank.path()), "the device is empty: no store was made in it");
     write_file(blank.path(), &[0x55; 1 << 20]);

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod areas;
 pub mod beside;
 pub mod callers;
 pub mod cluster;

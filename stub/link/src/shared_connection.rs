@@ -315,7 +315,11 @@ impl SharedConnection {
         }
     }
 
-    fn lead(&self, own: Own<'_>, until: Option<Instant>) -> Result<Option<Completion>, SharedError> {
+    fn lead(
+        &self,
+        own: Own<'_>,
+        until: Option<Instant>,
+    ) -> Result<Option<Completion>, SharedError> {
         let mut receiving = lock(&self.receiving);
         let found = self.await_own(&mut receiving, own, until);
         drop(receiving);

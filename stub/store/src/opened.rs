@@ -44,7 +44,9 @@ impl Opened {
             let (StoreReply::Pieces { pieces, next, .. }, _) = answered else {
                 return Err(StoreError::Corrupt);
             };
-            runs.extend(pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }));
+            runs.extend(
+                pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }),
+            );
             if next == NO_MORE {
                 break;
             }

@@ -100,10 +100,8 @@ impl Area {
             self.transfer.lock().unwrap_or_else(PoisonError::into_inner);
         let transfer = match &mut *transfer {
             Some(transfer) => transfer,
-            none => none.insert(Transfer {
-                device: self.device_of(1)?,
-                buffer: self.buffer(CHUNK_BYTES)?,
-            }),
+            none => none
+                .insert(Transfer { device: self.device_of(1)?, buffer: self.buffer(CHUNK_BYTES)? }),
         };
         work(transfer)
     }
