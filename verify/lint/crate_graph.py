@@ -42,7 +42,7 @@ RULES: dict[str, set[str]] = {
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
     "applications/*": {"heliostat"},  # what anybody could have written
     "command": LOWER
-    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/rpc", "stub/snapshot"}
+    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/log", "stub/rpc", "stub/snapshot"}
     | {"snapfile", "supervisor", "control", "backend/*"},
     "bench/*": {"*"},
     "verify/*": {"*"},

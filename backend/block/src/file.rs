@@ -95,7 +95,19 @@ impl FileDevice {
     /// # Errors
     /// It is not there, is in use, or is neither a file nor a disk; or there is no way to drive it.
     pub fn open(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
-        let opened = open::open(path, &options)?;
+        Self::around(open::open(path, &options)?, options)
+    }
+
+    /// Opens a file or a disk that may be in use, to read and flush it: writes fail. What is read may
+    /// be written meanwhile, and be new in part.
+    ///
+    /// # Errors
+    /// As for `open`, but that it is in use.
+    pub fn open_to_read(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
+        Self::around(open::open_to_read(path, &options)?, options)
+    }
+
+    fn around(opened: open::Opened, options: Options) -> Result<FileDevice, OpenError> {
         let depth = options.depth.max(1);
         let most = u32::try_from(depth + 1).unwrap_or(u32::MAX);
         let by = options.by.unwrap_or_else(By::available);

@@ -19,7 +19,7 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 12] = [
+const PARTS: [(&str, &[&str], &[&str]); 14] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
@@ -32,6 +32,8 @@ const PARTS: [(&str, &[&str], &[&str]); 12] = [
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
     ("lock", &["lock.rs"], &["code"]),
     ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),
+    ("log", &["log.rs", "log_reader.rs"], &["code"]),
+    ("queue", &["queue.rs"], &["code", "log"]),
 ];
 
 /// One of them, as cbindgen makes it today.

@@ -96,25 +96,42 @@ const SECTOR_BYTES_MAX: u32 = 4096;
 const CREATE_BYTES: usize = 1 << 20;
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
-    let is_disk = match FileType::from_raw_mode(kind.st_mode) {
-        FileType::RegularFile => false,
-        FileType::BlockDevice => true,
-        _ => return Err(OpenError::NotADevice),
-    };
+    let is_disk = is_disk(path)?;
     // Of a disk O_EXCL refuses one that is mounted.
     let exclusive = if is_disk { OFlags::EXCL } else { OFlags::empty() };
-    let plain = OFlags::RDWR | OFlags::CLOEXEC | exclusive;
+    let file = open_as(path, OFlags::RDWR | exclusive, options)?;
+    lock(&file)?;
+    opened(file, is_disk)
+}
+
+pub(super) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let is_disk = is_disk(path)?;
+    opened(open_as(path, OFlags::RDONLY, options)?, is_disk)
+}
+
+fn is_disk(path: &Path) -> Result<bool, OpenError> {
+    let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
+    match FileType::from_raw_mode(kind.st_mode) {
+        FileType::RegularFile => Ok(false),
+        FileType::BlockDevice => Ok(true),
+        _ => Err(OpenError::NotADevice),
+    }
+}
+
+fn open_as(path: &Path, flags: OFlags, options: &Options) -> Result<OwnedFd, OpenError> {
+    let plain = flags | OFlags::CLOEXEC;
     let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
     let opened = match rustix::fs::open(path, plain | direct, Mode::empty()) {
         Err(Errno::INVAL) if options.direct => rustix::fs::open(path, plain, Mode::empty()),
         opened => opened,
     };
-    let file = opened.map_err(|errno| match errno {
+    opened.map_err(|errno| match errno {
         Errno::BUSY => OpenError::InUse,
         errno => OpenError::call("open")(errno),
-    })?;
-    lock(&file)?;
+    })
+}
+
+fn opened(file: OwnedFd, is_disk: bool) -> Result<Opened, OpenError> {
     let flags = rustix::fs::fcntl_getfl(&file).map_err(OpenError::call("fcntl"))?;
     let is_direct = flags.contains(OFlags::DIRECT);
     let geometry = geometry(&file, is_direct)?;
