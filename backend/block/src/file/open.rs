@@ -60,7 +60,7 @@ impl OpenError {
         OpenError::System { call, errno: error.raw_os_error().unwrap_or(super::EIO) }
     }
 
-    fn call(call: &'static str) -> impl Fn(Errno) -> OpenError {
+    pub(super) fn call(call: &'static str) -> impl Fn(Errno) -> OpenError {
         move |errno| OpenError::System { call, errno: errno.raw_os_error() }
     }
 }
@@ -96,26 +96,23 @@ const SECTOR_BYTES_MAX: u32 = 4096;
 const CREATE_BYTES: usize = 1 << 20;
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let is_disk = is_disk(path)?;
+    let is_disk = is_disk_at(path)?;
     // Of a disk O_EXCL refuses one that is mounted.
     let exclusive = if is_disk { OFlags::EXCL } else { OFlags::empty() };
     let file = open_as(path, OFlags::RDWR | exclusive, options)?;
     lock(&file)?;
-    opened(file, is_disk)
+    look_at(file, is_disk)
 }
 
+/// Of a file or a disk that another process may have the lock of.
 pub(super) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let is_disk = is_disk(path)?;
-    opened(open_as(path, OFlags::RDONLY, options)?, is_disk)
+    let is_disk = is_disk_at(path)?;
+    look_at(open_as(path, OFlags::RDONLY, options)?, is_disk)
 }
 
-fn is_disk(path: &Path) -> Result<bool, OpenError> {
+fn is_disk_at(path: &Path) -> Result<bool, OpenError> {
     let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
-    match FileType::from_raw_mode(kind.st_mode) {
-        FileType::RegularFile => Ok(false),
-        FileType::BlockDevice => Ok(true),
-        _ => Err(OpenError::NotADevice),
-    }
+    is_disk(kind.st_mode)
 }
 
 fn open_as(path: &Path, flags: OFlags, options: &Options) -> Result<OwnedFd, OpenError> {
@@ -131,7 +128,22 @@ fn open_as(path: &Path, flags: OFlags, options: &Options) -> Result<OwnedFd, Ope
     })
 }
 
-fn opened(file: OwnedFd, is_disk: bool) -> Result<Opened, OpenError> {
+/// What was opened by somebody else.
+pub(super) fn adopt(file: OwnedFd) -> Result<Opened, OpenError> {
+    let kind = rustix::fs::fstat(&file).map_err(OpenError::call("fstat"))?;
+    look_at(file, is_disk(kind.st_mode)?)
+}
+
+/// Whether it is a disk, and not a file.
+fn is_disk(mode: u32) -> Result<bool, OpenError> {
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => Ok(false),
+        FileType::BlockDevice => Ok(true),
+        _ => Err(OpenError::NotADevice),
+    }
+}
+
+fn look_at(file: OwnedFd, is_disk: bool) -> Result<Opened, OpenError> {
     let flags = rustix::fs::fcntl_getfl(&file).map_err(OpenError::call("fcntl"))?;
     let is_direct = flags.contains(OFlags::DIRECT);
     let geometry = geometry(&file, is_direct)?;
