@@ -235,6 +235,14 @@ impl Log {
         Ok(self.core.wait_until(Slot::Any, until, done)?.is_some())
     }
 
+    /// Says whether the log can still go on.
+    ///
+    /// # Errors
+    /// It has failed, and with what.
+    pub fn check(&self) -> Result<(), LogError> {
+        self.core.check()
+    }
+
     /// Drives the device as far as that goes without waiting, for programs with a loop of their own.
     pub fn poll(&self) {
         self.core.poll();

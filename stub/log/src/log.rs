@@ -3,11 +3,13 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use heliostat_backend_log::{Appended, DriverThread, Log as Plain, LogError, Options, Position};
+use heliostat_backend_log::{
+    Appended, DriverThread, Log as Plain, LogError, Options, Position, Reservation,
+};
 use heliostat_base::event::Event;
 use heliostat_base::sync::{AtomicBool, Ordering};
 
-use crate::error::OpenError;
+use crate::error::{Kind, OpenError};
 use crate::make;
 use crate::place::Place;
 
@@ -27,6 +29,7 @@ pub struct Log {
 struct Driven {
     log: Plain,
     has_thread: AtomicBool,
+    is_closed: AtomicBool,
     thread: OnceLock<DriverThread>,
 }
 
@@ -82,16 +85,35 @@ impl Log {
     /// # Errors
     /// As for `open` and `create`.
     pub fn open_or_create(place: impl Into<Place>, bytes: u64) -> Result<Log, OpenError> {
+        Self::open_or_create_with(place, bytes, Options::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As for `open` and `create`.
+    pub fn open_or_create_with(
+        place: impl Into<Place>,
+        bytes: u64,
+        options: Options,
+    ) -> Result<Log, OpenError> {
         let place = place.into();
-        match Self::open(&place) {
-            Err(error) if error.kind() == crate::Kind::NotFound => Self::create(&place, bytes),
+        match Self::open_with(&place, options) {
+            Err(error) if error.kind() == Kind::NotFound => {
+                Self::create_with(&place, bytes, options)
+            }
             opened => opened,
         }
     }
 
     /// Puts a log that was opened on any device under a thread.
     pub fn of(log: Plain) -> Log {
-        let driven = Driven { log, has_thread: AtomicBool::new(true), thread: OnceLock::new() };
+        let driven = Driven {
+            log,
+            has_thread: AtomicBool::new(true),
+            is_closed: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        };
         Log { driven: Arc::new(driven) }
     }
 
@@ -131,6 +153,16 @@ impl Log {
         Ok(position)
     }
 
+    /// Reserves room for an entry of so many bytes, which its holder fills and commits soon; the
+    /// thread makes it durable, as after `append`.
+    ///
+    /// # Errors
+    /// As for `append`.
+    pub fn reserve(&self, bytes: usize) -> Result<Reservation, LogError> {
+        self.drive()?;
+        self.driven.log.reserve(bytes)
+    }
+
     /// A descriptor that becomes readable when entries were acknowledged, or the log has failed. All
     /// callers get the same event; it is for one of them to drain, who looks at `end` then.
     ///
@@ -147,6 +179,7 @@ impl Log {
     /// # Errors
     /// The log has failed: the next opening finds out which entries are there.
     pub fn close(self) -> Result<(), LogError> {
+        self.driven.is_closed.store(true, Ordering::Relaxed);
         self.driven.log.close()
     }
 
@@ -173,7 +206,9 @@ impl Deref for Log {
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        // Who wants to hear of an error closes it; one that was closed, or has failed, is left alone.
-        let _ = self.log.close();
+        if !*self.is_closed.get_mut() {
+            // Who wants to hear of an error closes it; of one that has failed there is nothing to write.
+            let _ = self.log.close();
+        }
     }
 }
