@@ -18,9 +18,7 @@ use heliostat_backend_block::Device;
 use crate::area::Area;
 use crate::channel::Channel;
 use crate::error::LogError;
-use crate::format::{
-    entry_bytes, Broken, EntryHeader, EntryKind, Header, Position, POSITION_MAX,
-};
+use crate::format::{entry_bytes, Broken, EntryHeader, EntryKind, Header, Position, POSITION_MAX};
 use crate::lookahead::{Lookahead, Rules};
 use crate::reader::Entry;
 use crate::recovery;
@@ -188,9 +186,7 @@ impl LogReader {
         let payload = self.ahead.payload(position.at, entry.length);
         Ok(match entry.kind {
             EntryKind::Filler => Found::Filler,
-            EntryKind::Payload => {
-                Found::Entry(Entry { position, next, payload: payload.to_vec() })
-            }
+            EntryKind::Payload => Found::Entry(Entry { position, next, payload: payload.to_vec() }),
         })
     }
 

@@ -151,7 +151,9 @@ impl fmt::Display for LogError {
             }
             Self::NoLog(error) => error.fmt(f),
             Self::Exists => f.write_str("there is a log in this area; remove it first"),
-            Self::Replaced => f.write_str("another log was made in place of this one; open it anew"),
+            Self::Replaced => {
+                f.write_str("another log was made in place of this one; open it anew")
+            }
             Self::WornOut => {
                 f.write_str("the log's numbers have come to their end; make a new one")
             }

@@ -125,8 +125,7 @@ fn damage_is_told_with_its_position_and_never_passed_over() {
     drop(log);
     damage(&place.0, positions[3]);
     let mut reader = place.reader().unwrap();
-    let read: Vec<u64> =
-        (0..3).map(|_| number(&reader.read().unwrap().unwrap().payload)).collect();
+    let read: Vec<u64> = (0..3).map(|_| number(&reader.read().unwrap().unwrap().payload)).collect();
     assert_eq!(read, [0, 1, 2]);
     for _ in 0..2 {
         let told = reader.read();

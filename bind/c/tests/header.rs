@@ -152,6 +152,25 @@ fn the_examples_compile_with_gcc_and_run() {
 }
 
 #[test]
+fn the_example_of_logs_runs_plainly_and_under_valgrind() {
+    if !is_there("gcc") {
+        return;
+    }
+    let program = compiled("log", &[]);
+    // Beside the test's own program: a temporary folder may be memory.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let wanted = "first second third job\n";
+    assert_eq!(printed(Command::new(&program).arg(folder)), wanted);
+    if is_there("valgrind") {
+        let mut command = Command::new("valgrind");
+        command.args(["-q", "--error-exitcode=9", "--leak-check=full"]);
+        command.args(["--errors-for-leak-kinds=definite"]);
+        assert_eq!(printed(command.arg(&program).arg(folder)), wanted);
+    }
+    let _ = std::fs::remove_file(&program);
+}
+
+#[test]
 fn the_examples_leak_nothing_and_touch_nothing_freed() {
     if !is_there("gcc") || !is_there("valgrind") {
         return;

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use heliostat_stub_log::{Event, Log, LogError, OpenError, Options, Place, Position, Queue, Reader};
+use heliostat_stub_log::{
+    Event, Log, LogError, OpenError, Options, Place, Position, Queue, Reader,
+};
 use pyo3::prelude::*;
 
 use crate::error;

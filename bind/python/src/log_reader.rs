@@ -79,9 +79,8 @@ impl LogReader {
         work: impl FnOnce(&mut StubReader) -> Result<T, LogError> + Send,
     ) -> PyResult<T> {
         let place = self.reader.get()?;
-        let done = py.detach(|| {
-            place.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work)
-        });
+        let done =
+            py.detach(|| place.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work));
         done.ok_or_else(|| error::closed("reader"))?.map_err(|error| error::log(py, &error))
     }
 }

@@ -167,12 +167,14 @@ impl fmt::Display for OpenError {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Device(DeviceError::InUse) => {
-                f.write_str("in use: another process has it open to write; it may be read meanwhile")
-            }
+            Why::Device(DeviceError::InUse) => f.write_str(
+                "in use: another process has it open to write; it may be read meanwhile",
+            ),
             Why::Device(error) => error.fmt(f),
             Why::Log(error) => error.fmt(f),
-            Why::Exists => f.write_str("there is something by this name; open it, or remove it first"),
+            Why::Exists => {
+                f.write_str("there is something by this name; open it, or remove it first")
+            }
             Why::System { call, errno } => {
                 write!(f, "{call}: {}", std::io::Error::from_raw_os_error(*errno))
             }

@@ -83,9 +83,9 @@ fn log_in_nameless(fd: OwnedFd, path: &Path, bytes: u64, options: Options) -> Re
 
 fn log_in_named(path: &Path, bytes: u64, options: Options) -> Result<Log, Why> {
     FileDevice::create(path, bytes)?;
-    let made = whole(path).map_err(Why::from).and_then(|(device, area)| {
-        Log::create(device, area, options).map_err(Why::from)
-    });
+    let made = whole(path)
+        .map_err(Why::from)
+        .and_then(|(device, area)| Log::create(device, area, options).map_err(Why::from));
     made.inspect_err(|_| {
         // It was made just now, and holds nothing.
         let _ = std::fs::remove_file(path);

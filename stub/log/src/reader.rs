@@ -29,9 +29,8 @@ impl LogReader {
         };
         let told = |why| OpenError::new(&place, why);
         // Before the first look, so that no write is missed.
-        let changes = Changes::of(path).map_err(|errno| {
-            told(Why::System { call: "open", errno: errno.raw_os_error() })
-        })?;
+        let changes = Changes::of(path)
+            .map_err(|errno| told(Why::System { call: "open", errno: errno.raw_os_error() }))?;
         let (device, area) = make::whole_to_read(path).map_err(|error| told(error.into()))?;
         let reader = Plain::open(device, area).map_err(|error| told(error.into()))?;
         Ok(LogReader { reader, changes })
