@@ -33,13 +33,14 @@ RULES: dict[str, set[str]] = {
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
+    "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others
     "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out
     "storefile": set(),  # another one
-    "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
+    "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages", "backend/log"},  # for programs in Rust
     "applications/*": {"heliostat"},  # what anybody could have written
     "command": LOWER
     | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/log", "stub/rpc", "stub/snapshot"}
@@ -55,7 +56,7 @@ TEST_EDGES = {
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
     ("server/file", "ring"), ("server/memory", "ring"), ("heliostatd", "stub/memory"),
     ("heliostatd", "stub/lock"), ("heliostatd", "verify/linearizability"), ("service/replica", "verify/linearizability"),
-    ("server/rpc", "ring"), ("heliostatd", "stub/rpc"), ("server/registry", "backend/transport"),
+    ("server/store", "ring"), ("server/store", "backend/uring"), ("server/rpc", "ring"), ("heliostatd", "stub/rpc"), ("server/registry", "backend/transport"),
 }  # fmt: skip
 
 

@@ -45,6 +45,7 @@ pub(crate) struct Opened {
 /// Called once with what became of an append: `HELIOSTAT_OK` when it is durable, else it is not known
 /// whether it is. Called by a thread of the library or by one that waits. It may append, and takes no
 /// lock that is held by somebody who appends or waits.
+#[allow(non_camel_case_types)] // the name is the C name
 pub type heliostat_log_done =
     Option<unsafe extern "C" fn(context: *mut c_void, code: i32, position: heliostat_position)>;
 

@@ -22,7 +22,10 @@ struct Opened {
 
 /// The payload of an entry that was handed out.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_queue_item(Vec<u8>);
+pub struct heliostat_queue_item {
+    /// What the caller looks at until it is released.
+    _payload: Vec<u8>,
+}
 
 /// Makes a queue of so many bytes where there is nothing yet, as `heliostat_log_create` does a log.
 /// `*queue` is the caller's.
@@ -144,7 +147,7 @@ pub unsafe extern "C" fn heliostat_queue_pop(
             give(position, found.position.into())?;
             give_if_wanted(payload, found.payload.as_ptr().cast())?;
             give_if_wanted(bytes, found.payload.len())?;
-            hand_out(item, heliostat_queue_item(found.payload))
+            hand_out(item, heliostat_queue_item { _payload: found.payload })
         }
     })
 }

@@ -215,7 +215,7 @@ impl LogHandle {
 
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         // Nothing else than being empty can go wrong with a descriptor of ours.
-        self.with(py, |opened| opened.event(|event| drop(event.drain())))
+        self.with(py, |opened| opened.event(|event| event.drain().map_or((), drop)))
     }
 
     #[getter]

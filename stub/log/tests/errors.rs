@@ -99,7 +99,7 @@ fn what_is_no_log_or_not_this_one_is_told_apart() {
     assert!(text.contains("space for entries"), "{text}");
 
     let bad = folder.log("bad");
-    [0, 4096].map(|offset| change(&bad, offset + 100, b"?"));
+    [0, 4096].into_iter().for_each(|offset| change(&bad, offset + 100, b"?"));
     assert_eq!(no(&bad).0, Kind::Damaged);
 }
 

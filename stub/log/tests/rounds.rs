@@ -99,7 +99,7 @@ fn a_log_goes_around_its_area_a_thousand_times_within_its_file_and_memory() {
     log.close().unwrap();
     let found: Vec<Position> =
         Log::open(path.as_path()).unwrap().read().map(|entry| entry.unwrap().position).collect();
-    assert_eq!(found, kept);
+    assert_eq!(found, Vec::from(kept));
     std::fs::remove_file(&path).unwrap();
 }
 

@@ -130,7 +130,9 @@ fn perform_on_log(log: &Log, command: &str, words: &[&str]) -> Result<String, No
         ("append_then", [payload]) => {
             let (send, outcome) = std::sync::mpsc::channel();
             // Who waits is there until it is sent.
-            log.append_then(payload.as_bytes(), move |it| drop(send.send(it)))?;
+            log.append_then(payload.as_bytes(), move |it| {
+                let _ = send.send(it);
+            })?;
             return Ok(told(outcome.recv_timeout(PATIENCE).map_err(|_| No("timed_out"))??));
         }
         ("append_heard", [payload]) => {

@@ -105,10 +105,9 @@ impl OpKind {
     pub const fn place(self) -> usize {
         let number = self as usize;
         // The kinds of a service follow each other, and those of the next one follow them.
-        let of_service = |first: OpKind| number - first as usize;
         match number {
-            176.. => 26 + of_service(OpKind::WriteDurable),
-            128.. => 22 + of_service(OpKind::Call),
+            176.. => 26 + number - OpKind::WriteDurable as usize,
+            128.. => 22 + number - OpKind::Call as usize,
             _ => number - 1,
         }
     }

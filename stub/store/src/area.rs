@@ -1,0 +1,155 @@
+//! An open area: what it is, and how this process reads and writes it.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+
+use heliostat_abi::store::{
+    AreaKind, AreaName, AreaRights, Creation, StoreRequest, Way, WayWanted,
+};
+use heliostat_backend_block::Buffer;
+
+use crate::device::{AreaIo, DEPTH};
+use crate::link::Link;
+use crate::opened::Opened;
+use crate::pages::PageRun;
+use crate::transfer::Transfer;
+use crate::{Shared, StoreError, OWN_USER};
+
+/// An open area. Dropped with the last of its devices, its handle is given back.
+pub struct Area {
+    pub(crate) opened: Arc<Opened>,
+    pub(crate) place: Place,
+    /// What blocking reads and writes go by, once there was one.
+    pub(crate) transfer: Mutex<Option<Transfer>>,
+}
+
+/// By which words an area was opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) user: u32,
+    pub(crate) name: AreaName,
+    pub(crate) rights: AreaRights,
+    pub(crate) way: WayWanted,
+}
+
+impl Area {
+    pub(crate) fn open(shared: &Arc<Shared>, place: Place) -> Result<Area, StoreError> {
+        let opened = Opened::ask(shared, &place.request(place.rights, place.way))?;
+        Ok(Area { opened: Arc::new(opened), place, transfer: Mutex::default() })
+    }
+
+    pub(crate) fn create(shared: &Arc<Shared>, creation: Creation) -> Result<Area, StoreError> {
+        let Creation { name, rights, way, .. } = &creation;
+        let place = Place { user: OWN_USER, name: name.clone(), rights: *rights, way: *way };
+        let opened = Opened::ask(shared, &StoreRequest::Create(creation))?;
+        Ok(Area { opened: Arc::new(opened), place, transfer: Mutex::default() })
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        self.place.name.as_str()
+    }
+
+    /// Returns its size, as it was when it was opened, or became after a change by this handle.
+    pub fn bytes(&self) -> u64 {
+        self.opened.is.bytes
+    }
+
+    /// Returns what it is for.
+    pub fn kind(&self) -> AreaKind {
+        self.opened.is.kind
+    }
+
+    /// Returns what the handle allows.
+    pub fn rights(&self) -> AreaRights {
+        self.opened.is.rights
+    }
+
+    /// Returns by which way it is used, and why not by the direct one.
+    pub fn way(&self) -> Way {
+        self.opened.is.way
+    }
+
+    /// Returns what offsets and lengths are multiples of.
+    pub fn sector_bytes(&self) -> u32 {
+        self.opened.is.sector_bytes
+    }
+
+    /// Returns what its size is a multiple of.
+    pub fn grain_bytes(&self) -> u32 {
+        self.opened.is.grain_bytes
+    }
+
+    /// Returns what names it for ever: an area of the same name that is made later has another.
+    pub fn generation(&self) -> u64 {
+        self.opened.is.generation
+    }
+
+    /// Makes a device of it with [`DEPTH`] operations at once, which has its size and begins at 0. Each
+    /// has a queue of its own; the area stays open as long as one is there.
+    ///
+    /// # Errors
+    /// The control plane has ended or says no, or there is no way to drive the device.
+    pub fn device(&self) -> Result<AreaIo, StoreError> {
+        self.device_of(DEPTH)
+    }
+
+    /// The same with another number of operations at once, 1 at least.
+    ///
+    /// # Errors
+    /// As `device`.
+    pub fn device_of(&self, depth: usize) -> Result<AreaIo, StoreError> {
+        AreaIo::new(&self.opened, depth)
+    }
+
+    /// Makes memory for operations that needs no copy on the way: by the emulated way a part of the
+    /// window, else memory of this process.
+    ///
+    /// # Errors
+    /// There is no memory, or no room in the window.
+    pub fn buffer(&self, bytes: usize) -> Result<AreaBuffer, StoreError> {
+        if self.opened.device.is_some() {
+            return Ok(AreaBuffer { buffer: Buffer::new(bytes)?, place: None });
+        }
+        let link = self.opened.shared.link()?;
+        let run = link.take(bytes).ok_or(StoreError::Device(
+            heliostat_backend_block::BlockError::Device { errno: libc::ENOMEM },
+        ))?;
+        let buffer = Buffer { memory: link.window.clone(), at: run.at(), bytes };
+        Ok(AreaBuffer { buffer, place: Some((link, run)) })
+    }
+}
+
+/// Memory for operations on an area. It is kept until they have completed.
+pub struct AreaBuffer {
+    buffer: Buffer,
+    place: Option<(Arc<Link>, PageRun)>,
+}
+
+impl Deref for AreaBuffer {
+    type Target = Buffer;
+
+    fn deref(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+impl Drop for AreaBuffer {
+    fn drop(&mut self) {
+        if let Some((link, run)) = self.place.take() {
+            link.give_back(run);
+        }
+    }
+}
+
+impl Place {
+    /// What asks for a handle.
+    pub(crate) fn request(&self, rights: AreaRights, way: WayWanted) -> StoreRequest {
+        StoreRequest::Open { user: self.user, name: self.name.clone(), rights, way }
+    }
+}
+
+/// The name, if it is one.
+pub(crate) fn named(name: &str) -> Result<AreaName, StoreError> {
+    AreaName::parse(name).map_err(StoreError::Name)
+}
