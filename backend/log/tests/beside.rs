@@ -52,7 +52,7 @@ fn payload(number: u64) -> Vec<u8> {
 
 #[test]
 fn a_reader_sees_every_entry_once_and_in_order_until_the_writer_overtakes_it() {
-    const ENTRIES: u64 = 6000;
+    const ENTRIES: u64 = 2000;
     let place = Place::new("follow");
     let (log, is_over) = (place.create(), AtomicBool::new(false));
     let mut reader = place.reader().unwrap();
