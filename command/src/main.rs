@@ -15,6 +15,7 @@ mod explain;
 mod image;
 mod libc_image;
 mod lock;
+mod log;
 mod memory;
 mod order;
 mod place;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
         Command::Lock { command } => return lock::run(&command),
+        Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
         Command::Rpc { command } => return rpc::run(&command),

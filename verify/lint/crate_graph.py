@@ -43,7 +43,8 @@ RULES: dict[str, set[str]] = {
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages", "backend/log"},  # for programs in Rust
     "applications/*": {"heliostat"},  # what anybody could have written
     "command": LOWER
-    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/rpc", "stub/snapshot", "stub/store"}
+    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/log", "stub/rpc", "stub/snapshot"}
+    | {"stub/store"}
     | {"snapfile", "storefile", "supervisor", "control", "backend/*"},
     "bench/*": {"*"},
     "verify/*": {"*"},

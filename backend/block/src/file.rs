@@ -100,6 +100,15 @@ impl FileDevice {
         FileDevice::with(open::open(path, &options)?, options)
     }
 
+    /// Opens a file or a disk that may be in use, to read and flush it: writes fail. What is read may
+    /// be written meanwhile, and be new in part.
+    ///
+    /// # Errors
+    /// As for `open`, but that it is in use.
+    pub fn open_to_read(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
+        FileDevice::with(open::open_to_read(path, &options)?, options)
+    }
+
     fn with(opened: open::Opened, options: Options) -> Result<FileDevice, OpenError> {
         let depth = options.depth.max(1);
         let most = u32::try_from(depth + 1).unwrap_or(u32::MAX);

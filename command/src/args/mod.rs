@@ -5,6 +5,7 @@
 
 pub mod cluster;
 pub mod lock;
+pub mod log;
 pub mod memory;
 mod purpose;
 pub mod rpc;
@@ -19,6 +20,7 @@ use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
 use lock::LockCommand;
+use log::LogCommand;
 use memory::MemoryCommand;
 pub use purpose::Purpose;
 use rpc::RpcCommand;
@@ -79,6 +81,12 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: LockCommand,
+    },
+    /// Logs and queues: show and verify their entries.
+    Log {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: LogCommand,
     },
     /// Nodes of a cluster: show, join and leave them.
     Cluster {
