@@ -15,6 +15,8 @@ mod image;
 mod libc_image;
 mod lock;
 mod memory;
+mod mount;
+mod names;
 mod order;
 mod place;
 mod proc;
@@ -55,6 +57,10 @@ fn main() -> ExitCode {
         Command::Lock { command } => return lock::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
+        Command::Mount(arguments) => return mount::run(&arguments),
+        Command::Ls(arguments) => return names::ls(&arguments),
+        Command::Cat(arguments) => return names::cat(&arguments),
+        Command::Cp(arguments) => return names::cp(&arguments),
         Command::Rpc { command } => return rpc::run(&command),
         Command::Snapshot { command } => return snapshot::run(&command),
     };

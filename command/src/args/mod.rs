@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod lock;
 pub mod memory;
+pub mod names;
 mod purpose;
 pub mod rpc;
 pub mod snapshot;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand};
 use cluster::ClusterCommand;
 use lock::LockCommand;
 use memory::MemoryCommand;
+use names::{CatArguments, CpArguments, LsArguments, MountArguments};
 pub use purpose::Purpose;
 use rpc::RpcCommand;
 use snapshot::SnapshotCommand;
@@ -95,6 +97,14 @@ pub enum Command {
         #[command(subcommand)]
         command: RpcCommand,
     },
+    /// Show the names of this node as files below a folder: regions, versions, locks, status.
+    Mount(MountArguments),
+    /// List names, as /memory or /snapshot/heat; needs no mount.
+    Ls(LsArguments),
+    /// Write what names stand for to standard output: a version, a region, the state of a lock.
+    Cat(CatArguments),
+    /// Copy what a name stands for into a file, or a file into a region.
+    Cp(CpArguments),
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {
         /// What to do with them.
