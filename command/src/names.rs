@@ -43,7 +43,9 @@ impl fmt::Display for NamesFault {
             Self::Client(error) => error.fmt(f),
             Self::Name(name, error) => write!(f, "{name}: {error}"),
             Self::File(path, error) => write!(f, "{path}: {error}"),
-            Self::NoName => f.write_str("neither is a name, as /memory/kv is one; cp(1) copies files"),
+            Self::NoName => {
+                f.write_str("neither is a name, as /memory/kv is one; cp(1) copies files")
+            }
             Self::Show(error) => error.fmt(f),
         }
     }
@@ -219,8 +221,7 @@ fn copy(arguments: &CpArguments) -> Result<(), NamesFault> {
     let source = open(&names, from, Access::Read)?;
     let path = target_path(to, from);
     let shown = path.display().to_string();
-    let mut target =
-        LocalFile::create(&path).map_err(|error| NamesFault::File(shown, error))?;
+    let mut target = LocalFile::create(&path).map_err(|error| NamesFault::File(shown, error))?;
     pour(&*source, from, &mut target)
 }
 

@@ -18,7 +18,11 @@ pub(crate) trait Lister {
     type Thing;
 
     /// Asks for the things of a user, or of all, whose names begin so.
-    fn ask(&self, user: u32, beginning: &str) -> Result<Vec<((u32, String), Self::Thing)>, NameFault>;
+    fn ask(
+        &self,
+        user: u32,
+        beginning: &str,
+    ) -> Result<Vec<((u32, String), Self::Thing)>, NameFault>;
 
     /// What a thing is as a file, to user `own`.
     fn found(&self, own: u32, thing: &Self::Thing) -> Result<Found, NameFault>;

@@ -13,7 +13,11 @@ pub(crate) struct LockNames(Renewed<Locks>);
 impl Lister for LockNames {
     type Thing = ListedLock;
 
-    fn ask(&self, user: u32, beginning: &str) -> Result<Vec<((u32, String), ListedLock)>, NameFault> {
+    fn ask(
+        &self,
+        user: u32,
+        beginning: &str,
+    ) -> Result<Vec<((u32, String), ListedLock)>, NameFault> {
         let locks = self.0.current(Locks::open)?.list_of(user, beginning)?;
         let named = |lock: ListedLock| ((lock.user, lock.name.as_str().to_owned()), lock);
         Ok(locks.into_iter().map(named).collect())

@@ -123,7 +123,7 @@ impl File for RegionFile {
         let rights = match access {
             Access::Read => Rights::READ,
             Access::Write => Rights::WRITE,
-            Access::Both => Rights::READ | Rights::WRITE,
+            Access::Both => Rights::READ.and(Rights::WRITE),
         };
         let (memory, region) = self.map(rights)?;
         Ok(Box::new(OpenRegion { memory, region: Arc::new(region) }))

@@ -37,7 +37,8 @@ impl NamePath {
         let is_part = !part.is_empty() && part != "." && part != ".." && !part.contains('/');
         let mut path = self.clone();
         path.parts.push(part.to_owned());
-        let is_short = path.parts.iter().map(|part| part.len() + 1).sum::<usize>() <= PATH_BYTES_MAX;
+        let is_short =
+            path.parts.iter().map(|part| part.len() + 1).sum::<usize>() <= PATH_BYTES_MAX;
         (is_part && is_short).then_some(path).ok_or(NameFault::NotFound)
     }
 
@@ -90,7 +91,12 @@ mod tests {
     #[test]
     fn what_begins_with_a_service_is_a_name() {
         assert!(is_name("/memory/kv") && is_name("/status"));
-        assert!(!is_name("/memories") && !is_name("memory/kv") && !is_name("./net") && !is_name("//net"));
+        assert!(
+            !is_name("/memories")
+                && !is_name("memory/kv")
+                && !is_name("./net")
+                && !is_name("//net")
+        );
     }
 
     #[test]

@@ -44,7 +44,8 @@ impl<T> Shelf<T> {
             let is_there = path.is_empty() || self.has_below(user, "");
             return is_there.then_some(Place::Folder(None)).ok_or(NameFault::NotFound);
         }
-        if let Some((ITSELF, folder)) = parts.split_last().map(|(last, rest)| (last.as_str(), rest)) {
+        if let Some((ITSELF, folder)) = parts.split_last().map(|(last, rest)| (last.as_str(), rest))
+        {
             return self.thing(user, folder).map(Place::Thing).ok_or(NameFault::NotFound);
         }
         let thing = self.thing(user, parts);
@@ -67,7 +68,9 @@ impl<T> Shelf<T> {
         for name in self.below(user, &beginning) {
             match name[beginning.len()..].split_once('/') {
                 Some((folder, _)) => found.insert(folder.to_owned(), true),
-                None => found.insert(name[beginning.len()..].to_owned(), self.is_folder(user, name)),
+                None => {
+                    found.insert(name[beginning.len()..].to_owned(), self.is_folder(user, name))
+                }
             };
         }
         if path.is_empty() {
@@ -94,7 +97,9 @@ impl<T> Shelf<T> {
     fn below<'a>(&'a self, user: u32, beginning: &'a str) -> impl Iterator<Item = &'a str> {
         let from = self.things.range((user, beginning.to_owned())..);
         let of_user = from.map(|((of, name), _)| (*of, name.as_str()));
-        of_user.take_while(move |(of, name)| *of == user && name.starts_with(beginning)).map(|it| it.1)
+        of_user
+            .take_while(move |(of, name)| *of == user && name.starts_with(beginning))
+            .map(|it| it.1)
     }
 }
 
@@ -108,7 +113,11 @@ mod tests {
 
     fn shelf() -> Shelf<u8> {
         let named = |user, name: &str, what| ((user, name.to_owned()), what);
-        Shelf::new(1, [named(1, "kv", 1), named(1, "kv/a", 2), named(1, "kv.x", 3), named(7, "kv", 4)].into_iter())
+        Shelf::new(
+            1,
+            [named(1, "kv", 1), named(1, "kv/a", 2), named(1, "kv.x", 3), named(7, "kv", 4)]
+                .into_iter(),
+        )
     }
 
     #[test]

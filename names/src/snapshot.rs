@@ -74,7 +74,8 @@ impl VersionNames {
             let numbers = region.attachment.alive();
             let newest = numbers.last().map(|_| CURRENT.to_owned());
             for name in numbers.iter().map(u64::to_string).chain(newest) {
-                let name = if found.contains_key(&name) { format!("{VERSION}{name}") } else { name };
+                let name =
+                    if found.contains_key(&name) { format!("{VERSION}{name}") } else { name };
                 found.insert(name, false);
             }
             found.insert(ABOUT.to_owned(), false);

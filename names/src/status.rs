@@ -38,7 +38,8 @@ pub(crate) fn told() -> Result<String, NameFault> {
     let (reply, fds) = session::ask(&Request::Status, &[])?;
     match (reply, fds.first()) {
         (Reply::Text { bytes }, Some(fd)) if bytes <= TEXT_BYTES_MAX => {
-            let text = read(fd, bytes as usize).map_err(|errno| NameFault::Broken(errno.to_string()))?;
+            let text =
+                read(fd, bytes as usize).map_err(|errno| NameFault::Broken(errno.to_string()))?;
             String::from_utf8(text).map_err(|error| NameFault::Broken(error.to_string()))
         }
         (reply, _) => Err(ControlError::from(&reply).into()),

@@ -322,16 +322,7 @@ impl Filesystem for NameFiles {
         reply.error(Errno::EPERM);
     }
 
-    fn mknod(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _: u32,
-        _: u32,
-        _: u32,
-        reply: ReplyEntry,
-    ) {
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
         reply.error(Errno::EPERM);
     }
 

@@ -46,6 +46,7 @@ pub fn serve(mounted: Mounted, names: Arc<Names>) -> Result<(), MountError> {
     config.clone_fd = true;
     let acl = if mounted.is_for_all { SessionACL::All } else { SessionACL::Owner };
     let files = NameFiles::new(names, mounted.is_for_all);
-    let session = Session::from_fd(files, mounted.device, acl, config).map_err(MountError::Serve)?;
+    let session =
+        Session::from_fd(files, mounted.device, acl, config).map_err(MountError::Serve)?;
     session.run().map_err(MountError::Serve)
 }
