@@ -17,6 +17,8 @@ mod libc_image;
 mod lock;
 mod log;
 mod memory;
+mod mount;
+mod names;
 mod order;
 mod place;
 mod proc;
@@ -59,6 +61,10 @@ fn main() -> ExitCode {
         Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
+        Command::Mount(arguments) => return mount::run(&arguments),
+        Command::Ls(arguments) => return names::ls(&arguments),
+        Command::Cat(arguments) => return names::cat(&arguments),
+        Command::Cp(arguments) => return names::cp(&arguments),
         Command::Rpc { command } => return rpc::run(&command),
         Command::Store { command } => return store::run(&command),
         Command::Area { command } => return area::run(&command),

@@ -26,6 +26,7 @@ RULES: dict[str, set[str]] = {
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
     "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
+    "bind/fuse": LOWER | {"names"},  # what the kernel asks, asked of names
     "bind/*": LOWER | {"ring", "client", "stub/*", "backend/pages"},
     "service/grant": {"abi"},  # what every service gives out, and to how many
     "service/*": {"abi", "service/grant"},  # net, snapshot, file
@@ -42,10 +43,11 @@ RULES: dict[str, set[str]] = {
     "storefile": set(),  # another one
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages", "backend/log"},  # for programs in Rust
     "applications/*": {"heliostat"},  # what anybody could have written
+    "names": LOWER | {"client", "stub/*"},  # what has a name, as folders and files
     "command": LOWER
     | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/log", "stub/rpc", "stub/snapshot"}
     | {"stub/store"}
-    | {"snapfile", "storefile", "supervisor", "control", "backend/*"},
+    | {"snapfile", "storefile", "supervisor", "control", "backend/*", "names", "bind/fuse"},
     "bench/*": {"*"},
     "verify/*": {"*"},
 }

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod lock;
 pub mod log;
 pub mod memory;
+pub mod names;
 mod purpose;
 pub mod rpc;
 mod size;
@@ -22,6 +23,7 @@ use cluster::ClusterCommand;
 use lock::LockCommand;
 use log::LogCommand;
 use memory::MemoryCommand;
+use names::{CatArguments, CpArguments, LsArguments, MountArguments};
 pub use purpose::Purpose;
 use rpc::RpcCommand;
 use snapshot::SnapshotCommand;
@@ -118,6 +120,14 @@ pub enum Command {
         #[command(subcommand)]
         command: AreaCommand,
     },
+    /// Show the names of this node as files below a folder: regions, versions, locks, status.
+    Mount(MountArguments),
+    /// List names, as /memory or /snapshot/heat; needs no mount.
+    Ls(LsArguments),
+    /// Write what names stand for to standard output: a version, a region, the state of a lock.
+    Cat(CatArguments),
+    /// Copy what a name stands for into a file, or a file into a region.
+    Cp(CpArguments),
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {
         /// What to do with them.
