@@ -29,11 +29,7 @@ ROWS = 100_000
 SETTINGS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "shared_buffers": "16MB",
             "max_connections": 40, "wal_sync_method": "fdatasync"}  # fmt: skip
 
-pytestmark = [
-    pytest.mark.heliostat,
-    pytest.mark.timeout(180 + 60 * KILLS),
-    pytest.mark.skipif(os.getuid() != 0, reason="PostgreSQL's server is run as its own user, which takes root"),
-]
+pytestmark = [pytest.mark.heliostat, pytest.mark.postgres, pytest.mark.timeout(180 + 60 * KILLS)]
 
 
 @pytest.fixture
