@@ -81,5 +81,4 @@ def test_what_is_seen_without_a_call_has_its_flushes_waited_for(harness, stub, p
         kernel_view.wait_until(lambda: (tmp_path / "log.durable").exists() and "." in (tmp_path / "log.durable").read_text(), 60, "the flush")
         explained = json.loads(harness.call("explain", str(started.pid), "--json"))
     assert started.wait() == 0, started.errors()
-    assert flush_of(tmp_path)[1] >= DELAY
     assert explained["unheld_reasons"] == {REASONS.get(way.removeprefix("waits_"), "Shared"): 1}
