@@ -17,8 +17,9 @@ use crate::call::Call;
 use crate::durable;
 
 /// File systems of this kernel alone (source: linux/magic.h, and bcachefs, XFS, ZFS): no server is asked.
+#[rustfmt::skip]
 const LOCAL: [u64; 13] = [
-    0xEF53, 0x0102_1994, 0x8584_58f6, 0x794c_7630, 0x9123_683e, 0x5846_5342, 0xf2f5_2010,
+    0xef53, 0x0102_1994, 0x8584_58f6, 0x794c_7630, 0x9123_683e, 0x5846_5342, 0xf2f5_2010,
     0x2fc1_2fc1, 0x7371_7368, 0xe0f5_e1e2, 0x9584_58f6, 0xca45_1a4e, 0x4d44,
 ];
 /// ioctl(2) of /dev/userfaultfd that makes one (source: linux/userfaultfd.h).
@@ -47,7 +48,8 @@ pub fn mmap(call: &mut Call<'_>) -> Verdict {
     if is_shared(fd, flags) || flags & libc::MAP_ANONYMOUS == 0 && !is_local(fd) {
         durable::give_up(Unheld::Shared);
     }
-    if flags & libc::MAP_FIXED != 0 && holds_files() && flush::is_busy() && !thread::is_in_section() {
+    if flags & libc::MAP_FIXED != 0 && holds_files() && flush::is_busy() && !thread::is_in_section()
+    {
         commit::settle();
     }
     if flags & libc::MAP_ANONYMOUS == 0 && !is_librarys {

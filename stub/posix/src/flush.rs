@@ -29,8 +29,9 @@ use crate::thread::Critical;
 use crate::{is_enabled, owner, report};
 
 pub use state::{
-    done, failed_from, finish, flush_here, is_all_that_is_pending, is_flying, is_pending, latest, note_wait, own_fd, owns,
-    progress, reset_in_forked_child, rest, ring_fd, sleep_limit_ns, start, vacate, wait,
+    done, failed_from, finish, flush_here, is_all_that_is_pending, is_flying, is_pending, latest,
+    note_wait, own_fd, owns, progress, reset_in_forked_child, rest, ring_fd, sleep_limit_ns, start,
+    vacate, wait,
 };
 
 pub use tickets::Unflushed;
