@@ -38,7 +38,7 @@ class Kind:
         [manifest] = folder.glob("appendonlydir/*.manifest")
         checked = subprocess.run([self.check, manifest], capture_output=True, text=True, timeout=120, check=False)
         said = checked.stdout + checked.stderr
-        if "is valid" in said.splitlines()[-1]:
+        if re.search(r"(is|are) valid$", said.strip()):
             return 0
         torn = re.search(r"filename=\S+\.incr\.aof, size=\d+, ok_up_to=\d+, ok_up_to_line=\d+, diff=(\d+)", said)
         if torn is None or not 0 < int(torn[1]) < TORN_BYTES_MAX:

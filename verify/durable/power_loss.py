@@ -63,7 +63,7 @@ sleep 500
 """
 STATUS = "heliostat status --json | tr -d ' \\n' | grep -o '\"held_sends\":[0-9]*'"
 CHECK = BEGIN + """
-redis-check-aof /data/appendonlydir/*.manifest 2>&1 | tail -n 1 | grep -q 'is valid' || {
+redis-check-aof /data/appendonlydir/*.manifest 2>&1 | tail -n 1 | grep -qE '(is|are) valid' || {
     echo "guest: a torn end"
     yes | redis-check-aof --fix /data/appendonlydir/*.manifest | tail -n 3
 }
