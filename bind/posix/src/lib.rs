@@ -31,6 +31,7 @@ mod files;
 mod handler;
 mod harmless;
 mod libraries;
+mod mappings;
 mod memory;
 mod messages;
 mod passed_on;

@@ -23,13 +23,15 @@ use heliostat_base::call;
 use heliostat_base::sync::AtomicU32;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use heliostat_base::sys::Errno;
+use heliostat_client::session;
 
 use crate::thread::Critical;
 use crate::{is_enabled, owner, report};
 
 pub use state::{
-    done, failed_from, finish, flush_here, is_flying, is_pending, latest, note_wait, own_fd, owns,
-    progress, reset_in_forked_child, rest, ring_fd, sleep_limit_ns, start, vacate, wait,
+    done, failed_from, finish, flush_here, is_all_that_is_pending, is_flying, is_pending, latest,
+    note_wait, own_fd, owns, progress, reset_in_forked_child, rest, ring_fd, sleep_limit_ns, start,
+    vacate, wait,
 };
 
 pub use tickets::Unflushed;
@@ -94,6 +96,8 @@ pub fn ask(fd: i32, is_data: bool) -> Asked {
     if names::is_none() || !names::is_durable(fd) {
         return Asked::Kernel;
     }
+    // Whoever asks for an explanation finds it, with a connection or without.
+    session::be_known();
     let asked = match refusal(fd) {
         Some(reason) => Err(reason),
         None => begin(fd, is_data),

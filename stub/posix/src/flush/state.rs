@@ -205,6 +205,17 @@ pub fn is_pending(fd: i32) -> bool {
     state.next.has(fd) || state.flying.as_ref().is_some_and(|flight| flight.files.has(fd))
 }
 
+/// True when that is so, and no other file is to be flushed.
+pub fn is_all_that_is_pending(fd: i32) -> bool {
+    let state = STATE.lock();
+    let flying = state.flying.iter().flat_map(|flight| flight.files.iter());
+    let mut all = state.next.iter().chain(flying);
+    let Some(identity) = all.clone().find(|file| file.fd == fd).map(|file| file.identity) else {
+        return false;
+    };
+    all.all(|file| file.identity == identity)
+}
+
 /// Makes the next flush in this thread, if none is under way.
 pub fn flush_here() {
     let mut state = STATE.lock();
