@@ -299,7 +299,9 @@ pub fn ring_fd() -> Option<i32> {
 /// How long a sleep for the ring may last; as long as it likes, but in tests that delay ends.
 pub fn sleep_limit_ns() -> Option<u64> {
     #[cfg(feature = "flush-faults")]
-    return Some(500_000);
+    return Some(faults::sleep_limit_ns(
+        STATE.lock().flying.as_ref().map_or(u64::MAX, |flight| flight.ends_at),
+    ));
     #[cfg(not(feature = "flush-faults"))]
     None
 }
