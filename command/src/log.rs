@@ -7,10 +7,11 @@ use std::fmt;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
 
-use heliostat_stub_log::{Entry, LogError, LogReader, OpenError, Position};
+use heliostat_stub_log::{Entry, LogError, LogReader, OpenError, Place, Position};
 use serde_json::{json, Value};
 
 use crate::args::log::{LogArguments, LogCatArguments, LogCommand};
+use crate::client::open_session;
 use crate::show::{print, ShowError};
 use crate::table::Table;
 
@@ -55,7 +56,11 @@ pub fn run(command: &LogCommand) -> ExitCode {
 }
 
 fn open(which: &LogArguments) -> Result<LogReader, LogFault> {
-    LogReader::open(which.log.as_str()).map_err(LogFault::Open)
+    let place = Place::from(which.log.as_str());
+    if matches!(place, Place::Area(_)) {
+        open_session(&which.format.place).map_err(|error| LogFault::Show(error.into()))?;
+    }
+    LogReader::open(place).map_err(LogFault::Open)
 }
 
 /// What went wrong with the log that was asked for.

@@ -25,6 +25,7 @@ RULES: dict[str, set[str]] = {
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
+    "stub/log": LOWER | {"backend/block", "backend/log", "client", "stub/store", "stub/lock"},  # logs lie in areas, one writer each
     "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
     "bind/fuse": LOWER | {"names"},  # what the kernel asks, asked of names
     "bind/*": LOWER | {"ring", "client", "stub/*", "backend/pages"},

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use heliostat_backend_block::Device;
+use heliostat_backend_block::{BlockError, Device};
 
 use crate::area::Area;
 use crate::channel::Channel;
@@ -179,8 +179,9 @@ impl LogReader {
     fn take(&mut self, entry: EntryHeader) -> Result<Found, LogError> {
         let position = self.at;
         let next = after(position, entry);
-        if next.at > self.durable {
-            self.make_durable(next)?;
+        if next.at > self.durable && !self.make_durable(next)? {
+            self.ahead = Lookahead::default();
+            return Ok(Found::End);
         }
         (self.at, self.generation) = (next, entry.generation);
         let payload = self.ahead.payload(position.at, entry.length);
@@ -191,8 +192,9 @@ impl LogReader {
     }
 
     /// Sees to it that an entry is durable, together with those that were read with it: a later one
-    /// may say that it was acknowledged, else the device is flushed.
-    fn make_durable(&mut self, next: Position) -> Result<(), LogError> {
+    /// may say that it was acknowledged, else the device is flushed. Who may not flush it waits for
+    /// what the writer says: then false.
+    fn make_durable(&mut self, next: Position) -> Result<bool, LogError> {
         let limit = self.ahead.end();
         let (rules, mut place, mut acknowledged) = (self.rules(), self.at, self.durable);
         let mut none = |_, _, _: &mut Vec<u8>| Ok(());
@@ -204,11 +206,14 @@ impl LogReader {
             place = after(place, entry);
         }
         if acknowledged < next.at {
-            self.channel.flush()?;
-            acknowledged = place.at.max(next.at);
+            match self.channel.flush() {
+                Ok(()) => acknowledged = place.at.max(next.at),
+                Err(error) if is_right_missing(error) => self.refresh()?,
+                Err(error) => return Err(error),
+            }
         }
-        self.durable = acknowledged;
-        Ok(())
+        self.durable = self.durable.max(acknowledged);
+        Ok(self.durable >= next.at)
     }
 
     fn rules(&self) -> Rules {
@@ -228,6 +233,15 @@ impl LogReader {
         }
         Ok(())
     }
+}
+
+/// Whether a device refuses to be flushed by who only reads.
+fn is_right_missing(error: LogError) -> bool {
+    const EPERM: i32 = 1;
+    const EBADF: i32 = 9;
+    const EACCES: i32 = 13;
+    let LogError::Failed(BlockError::Device { errno }) = error else { return false };
+    matches!(errno, EPERM | EBADF | EACCES)
 }
 
 /// Where the entry after this one begins.

@@ -7,6 +7,7 @@ use heliostat_stub_log::{Event, Kind, Log, LogError, OpenError, Place, Position}
 
 use crate::border::{fail, give, give_if_wanted, hand_out, limit, show, text, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
+use crate::region::configure_as_usual;
 use crate::rpc::slice;
 
 /// An entry's place in its log: bytes and entries before it, since the log was made.
@@ -391,7 +392,11 @@ unsafe fn open_by(
 /// `place` is null or a C string.
 pub(crate) unsafe fn place_of(place: *const c_char) -> Result<Place, heliostat_code> {
     // SAFETY: the caller's promise.
-    Ok(unsafe { text(place)? }.ok_or(HELIOSTAT_NULL)?.into())
+    let place = unsafe { text(place)? }.ok_or(HELIOSTAT_NULL)?.into();
+    if matches!(place, Place::Area(_)) {
+        configure_as_usual();
+    }
+    Ok(place)
 }
 
 /// The code for an error, whose words are kept.
@@ -419,6 +424,8 @@ fn of_kind(kind: Kind) -> heliostat_code {
         Kind::Foreign => HELIOSTAT_FOREIGN,
         Kind::Newer => HELIOSTAT_UNSUPPORTED,
         Kind::WrongDevice => HELIOSTAT_WRONG_DEVICE,
+        Kind::NoName => HELIOSTAT_INVALID,
+        Kind::NoControl => HELIOSTAT_NO_CONTROL,
         _ => HELIOSTAT_SYSTEM,
     }
 }

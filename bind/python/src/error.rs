@@ -225,6 +225,8 @@ fn of_log(kind: Kind, text: impl Display) -> PyErr {
         Kind::Foreign => "NotALog",
         Kind::Newer => "Unsupported",
         Kind::WrongDevice => "WrongDevice",
+        Kind::NoName => "InvalidName",
+        Kind::NoControl => "NoControlPlane",
         _ => "MappingFailed",
     };
     raise(kind, text)

@@ -17,7 +17,7 @@ use crate::error;
 use crate::log_entry::{LogEntry, LogPosition};
 use crate::log_payload::Payload;
 use crate::log_reader::LogEntries;
-use crate::process::Own;
+use crate::process::{claim_session, Own};
 use crate::waiting::{deadline, is_over, slice};
 
 /// A reader of a log, which ends with the log.
@@ -266,10 +266,14 @@ impl Drop for LogHandle {
 }
 
 pub(crate) fn place_of(path: PathBuf) -> Place {
-    match path.to_str() {
+    let place = match path.to_str() {
         Some(text) => text.into(),
         None => path.into(),
+    };
+    if matches!(place, Place::Area(_)) {
+        claim_session();
     }
+    place
 }
 
 fn open(

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
-use heliostat_backend_block::{BlockError, OpenError as DeviceError};
+use heliostat_abi::code::Code;
+use heliostat_backend_block::OpenError as DeviceError;
 use heliostat_backend_log::format::HeaderError;
 use heliostat_backend_log::LogError;
+use heliostat_client::ControlError;
+use heliostat_stub_lock::LockError;
+use heliostat_stub_store::{StoreError, Why as Refusal};
 
 use crate::Place;
 
@@ -24,6 +28,10 @@ pub enum Why {
     Device(DeviceError),
     /// What lies there is no log, another one, or damaged.
     Log(LogError),
+    /// The store, or the control plane, says no.
+    Store(Box<StoreError>),
+    /// Whether another process writes the log cannot be told.
+    Lock(LockError),
     /// There is something by this name already, so no log is made there.
     Exists,
     /// The kernel refused.
@@ -69,6 +77,10 @@ pub enum Kind {
     WrongDevice,
     /// As many as may be are handed out, or reserved.
     Limit,
+    /// The text is no name of an area.
+    NoName,
+    /// There is no control plane, it has no store, or it does not answer.
+    NoControl,
     /// The system has no memory, thread or descriptor left, or does not do what is asked.
     System,
 }
@@ -88,8 +100,50 @@ impl OpenError {
                 kind_of_errno(*errno)
             }
             Why::Log(error) => error.into(),
+            Why::Store(error) => kind_of_store(error),
+            Why::Lock(error) => kind_of_lock(error),
             Why::Exists => Kind::Exists,
         }
+    }
+}
+
+fn kind_of_store(error: &StoreError) -> Kind {
+    match error {
+        StoreError::Name(_) => Kind::NoName,
+        StoreError::NotDone(not_done) => match not_done.why {
+            Refusal::NotFound | Refusal::Ending => Kind::NotFound,
+            Refusal::NameTaken => Kind::Exists,
+            Refusal::Denied => Kind::Denied,
+            Refusal::NoRoom | Refusal::Fragmented | Refusal::TooMany | Refusal::Zeroing => {
+                Kind::Full
+            }
+            Refusal::Size | Refusal::Unfit => Kind::WrongDevice,
+            Refusal::NoStore | Refusal::Opening => Kind::NoControl,
+            Refusal::DeviceFailed => Kind::Device,
+            _ => Kind::System,
+        },
+        StoreError::Device(_) => Kind::Device,
+        StoreError::Gone => Kind::NoControl,
+        StoreError::Control(error) => kind_of_control(error),
+        _ => Kind::System,
+    }
+}
+
+fn kind_of_lock(error: &LockError) -> Kind {
+    match error {
+        LockError::Name(_) => Kind::NoName,
+        LockError::Control(error) => kind_of_control(error),
+        LockError::Gone | LockError::Unreachable { .. } => Kind::NoControl,
+        _ => Kind::System,
+    }
+}
+
+fn kind_of_control(error: &ControlError) -> Kind {
+    match error {
+        ControlError::Refused { code: Code::NotFound, .. } => Kind::NotFound,
+        ControlError::Refused { code: Code::Full, .. } => Kind::Full,
+        ControlError::Refused { .. } => Kind::Denied,
+        _ => Kind::NoControl,
     }
 }
 
@@ -152,9 +206,15 @@ impl From<LogError> for Why {
     }
 }
 
-impl From<BlockError> for Why {
-    fn from(error: BlockError) -> Why {
-        Why::Log(LogError::Failed(error))
+impl From<StoreError> for Why {
+    fn from(error: StoreError) -> Why {
+        Why::Store(Box::new(error))
+    }
+}
+
+impl From<LockError> for Why {
+    fn from(error: LockError) -> Why {
+        Why::Lock(error)
     }
 }
 
@@ -172,6 +232,8 @@ impl fmt::Display for Why {
             ),
             Why::Device(error) => error.fmt(f),
             Why::Log(error) => error.fmt(f),
+            Why::Store(error) => error.fmt(f),
+            Why::Lock(error) => write!(f, "the lock of its writer: {error}"),
             Why::Exists => {
                 f.write_str("there is something by this name; open it, or remove it first")
             }

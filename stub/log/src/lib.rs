@@ -27,6 +27,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod area;
 mod change;
 mod error;
 mod log;

@@ -9,6 +9,7 @@ use heliostat_backend_log::{
 use heliostat_base::event::Event;
 use heliostat_base::sync::{AtomicBool, Ordering};
 
+use crate::area::{self, Hold};
 use crate::error::{Kind, OpenError};
 use crate::make;
 use crate::place::Place;
@@ -31,6 +32,8 @@ struct Driven {
     has_thread: AtomicBool,
     is_closed: AtomicBool,
     thread: OnceLock<DriverThread>,
+    /// Last: others may write when the thread is gone.
+    _hold: Option<Hold>,
 }
 
 impl Log {
@@ -54,10 +57,10 @@ impl Log {
     ) -> Result<Log, OpenError> {
         let place = place.into();
         let made = match &place {
-            Place::File(path) => make::log_in_new_file(path, bytes, options),
-            Place::Area(_) => return Err(crate::place::no_store(&place)),
+            Place::File(path) => make::log_in_new_file(path, bytes, options).map(Log::of),
+            Place::Area(name) => area::create(name, bytes, options).map(Log::held),
         };
-        made.map(Log::of).map_err(|why| OpenError::new(&place, why))
+        made.map_err(|why| OpenError::new(&place, why))
     }
 
     /// Opens a log after whatever happened. One process at a time has it open to write.
@@ -75,9 +78,11 @@ impl Log {
     /// As for `open`.
     pub fn open_with(place: impl Into<Place>, options: Options) -> Result<Log, OpenError> {
         let place = place.into();
-        let (device, area) = place.device()?;
-        let opened = Plain::open(device, area, options);
-        opened.map(Log::of).map_err(|why| OpenError::new(&place, why))
+        let opened = match &place {
+            Place::File(path) => make::log_in_file(path, options).map(Log::of),
+            Place::Area(name) => area::open(name, options).map(Log::held),
+        };
+        opened.map_err(|why| OpenError::new(&place, why))
     }
 
     /// Opens a log, or makes one of so many bytes where there is nothing.
@@ -98,21 +103,35 @@ impl Log {
         options: Options,
     ) -> Result<Log, OpenError> {
         let place = place.into();
-        match Self::open_with(&place, options) {
-            Err(error) if error.kind() == Kind::NotFound => {
-                Self::create_with(&place, bytes, options)
-            }
-            opened => opened,
+        let opened = Self::open_with(&place, options);
+        let has_none = match opened.as_ref().map_err(OpenError::kind) {
+            Err(Kind::NotFound) => true,
+            // An area that was made for a log, and has none yet.
+            Err(Kind::Foreign) => matches!(place, Place::Area(_)),
+            _ => false,
+        };
+        match has_none {
+            true => Self::create_with(&place, bytes, options),
+            false => opened,
         }
     }
 
     /// Puts a log that was opened on any device under a thread.
     pub fn of(log: Plain) -> Log {
+        Self::around(log, None)
+    }
+
+    fn held((log, hold): (Plain, Hold)) -> Log {
+        Self::around(log, Some(hold))
+    }
+
+    fn around(log: Plain, hold: Option<Hold>) -> Log {
         let driven = Driven {
             log,
             has_thread: AtomicBool::new(true),
             is_closed: AtomicBool::new(false),
             thread: OnceLock::new(),
+            _hold: hold,
         };
         Log { driven: Arc::new(driven) }
     }

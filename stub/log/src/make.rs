@@ -39,8 +39,14 @@ pub(crate) fn log_in_new_file(path: &Path, bytes: u64, options: Options) -> Resu
     }
 }
 
-/// The log that lies in a whole file or disk, of which nobody else may have the lock.
-pub(crate) fn whole(path: &Path) -> Result<(Box<dyn Device>, Area), DeviceError> {
+/// Opens the log that lies in a whole file or disk.
+pub(crate) fn log_in_file(path: &Path, options: Options) -> Result<Log, Why> {
+    let (device, area) = whole(path)?;
+    Ok(Log::open(device, area, options)?)
+}
+
+/// A whole file or disk, of which nobody else may have the lock.
+fn whole(path: &Path) -> Result<(Box<dyn Device>, Area), DeviceError> {
     Ok(whole_of(FileDevice::open(path, Driving::default())?))
 }
 

@@ -3,12 +3,6 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use heliostat_backend_block::Device;
-use heliostat_backend_log::Area;
-
-use crate::error::{OpenError, Why};
-use crate::make;
-
 /// What the names of areas begin with.
 const STORE: &str = "/store/";
 
@@ -20,16 +14,6 @@ pub enum Place {
     File(PathBuf),
     /// An area by its name, without the `/store/` that it is written with.
     Area(String),
-}
-
-impl Place {
-    /// The device that the log of this place lies on, for one writer, and where on it.
-    pub(crate) fn device(&self) -> Result<(Box<dyn Device>, Area), OpenError> {
-        match self {
-            Place::File(path) => make::whole(path).map_err(|error| OpenError::new(self, error)),
-            Place::Area(_) => Err(no_store(self)),
-        }
-    }
 }
 
 /// `/store/NAME` is an area, anything else a file. Who has a file in a folder of that name makes the
@@ -68,12 +52,6 @@ impl fmt::Display for Place {
             Place::Area(name) => write!(f, "{STORE}{name}"),
         }
     }
-}
-
-/// Areas are not reached from here yet.
-pub(crate) fn no_store(place: &Place) -> OpenError {
-    const EOPNOTSUPP: i32 = 95;
-    OpenError::new(place, Why::System { call: "the opening of an area", errno: EOPNOTSUPP })
 }
 
 #[cfg(test)]

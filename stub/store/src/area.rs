@@ -102,6 +102,16 @@ impl Area {
         AreaIo::new(&self.opened, depth)
     }
 
+    /// Claims to be the only one who writes an area that is used directly, as logs have it; false where
+    /// another process has claimed so and still has it, also since before this control plane began. By
+    /// the emulated way there is nothing to claim. Who asks holds a lock that all who ask have agreed on.
+    ///
+    /// # Errors
+    /// The control plane has ended, or the kernel tells nothing.
+    pub fn claim_alone(&self) -> Result<bool, StoreError> {
+        self.opened.claim_alone()
+    }
+
     /// Makes memory for operations that needs no copy on the way: by the emulated way a part of the
     /// window, else memory of this process.
     ///

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from . import _native
 from ._log_bell import Bell
 from ._log_exit import know
+from ._naming import served
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -45,8 +46,15 @@ __all__ = [
     "read",
 ]
 
+T = TypeVar("T")
+
 Position = _native.LogPosition
 Entry = _native.LogEntry
+
+
+def _with_control(place: Place, make: Callable[[], T]) -> T:
+    """What `make` makes, for an area with a control plane there."""
+    return served(make) if os.fspath(place).startswith("/store/") else make()
 
 
 class Appended:
@@ -90,7 +98,8 @@ class _Durable(_native.LogHandle):
         new: bool = False,
         window_bytes: int | None = None,
     ) -> Self:
-        made = super().__new__(cls, place, create, new, cls._is_queue, window_bytes)
+        construct = super().__new__
+        made = _with_control(place, lambda: construct(cls, place, create, new, cls._is_queue, window_bytes))
         know(made)
         return made
 
@@ -259,6 +268,10 @@ class Reader(_native.LogReader):
     Iterating ends at the end, and goes on from there when it is begun again. Nothing that it gives is
     taken back by a crash.
     """
+
+    def __new__(cls, place: Place) -> Self:
+        construct = super().__new__
+        return _with_control(place, lambda: construct(cls, place))
 
     def follow(self) -> Iterator[Entry]:
         """The entries, for ever: waits for more at the end."""
