@@ -10,7 +10,7 @@ use heliostat_abi::session::record::{Reply, Request};
 use super::{await_that, networks, Daemon};
 
 /// How many files and folders this program has made.
-static COUNT: AtomicU32 = AtomicU32::new(0);
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A cluster's secret, in a file that only its owner may read.
 pub struct SecretFile(pub PathBuf);
@@ -19,7 +19,7 @@ impl SecretFile {
     pub fn new(name: &str, digits: &str) -> SecretFile {
         use std::os::unix::fs::PermissionsExt;
         // Two tests of one program may choose the same name.
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("heliostat-secret-{name}-{number}-{}", std::process::id());
         let path = super::place().join(name);
         std::fs::write(&path, digits.repeat(32)).unwrap();
@@ -127,7 +127,7 @@ pub fn join(node: u64) -> ClusterRequest {
 
 /// What a daemon says that does not start with a configuration.
 pub fn words_of_failed_start(config: &str) -> String {
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
     let folder = super::place().join(format!("heliostatd-fails-{number}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("config.toml"), config).unwrap();
