@@ -30,7 +30,7 @@ mod names;
 
 pub use direct::{identity, open_direct, reopen_direct};
 pub use epoll::{epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
-pub use flush::{flush, path_of};
+pub use flush::{birth, flush, flush_folder, path_of, reopen_for_reading, Birth};
 pub use moves::{lseek, pread, recv_many, send_many};
 pub use names::rename_new;
 

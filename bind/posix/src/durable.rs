@@ -5,17 +5,19 @@
 //! decides: it goes on, its bytes are held back, or it waits.
 
 use heliostat_abi::code::Unheld;
-use heliostat_abi::place::DURABLE_VARIABLE;
+use heliostat_abi::place::{DURABLE_LOG_VARIABLE, DURABLE_VARIABLE};
 use heliostat_base::call as kernel;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::{Errno, Sysno};
 use heliostat_interpose::Verdict;
+use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::flush::{self, names, Asked};
 use heliostat_stub_posix::net::{commit, socket, unflushed};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread;
 
 use crate::call::Call;
-use crate::harmless;
+use crate::{harmless, kept};
 
 /// Where the kernel lists what is mapped.
 const MAPS: &str = "/proc/self/maps";
@@ -27,6 +29,9 @@ pub fn begin() -> bool {
     names::set(patterns.as_bytes());
     if names::is_none() {
         return false;
+    }
+    if let Some(path) = std::env::var_os(DURABLE_LOG_VARIABLE).filter(|path| !path.is_empty()) {
+        flush::set_log(path.into());
     }
     // What is mapped by now is nobody else's but for what a library before this one has done.
     let is_shared = |line: &str| {
@@ -58,8 +63,12 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
     if let Some(errno) = refused(kind, call) {
         return Some(call.answer(Some(Err(errno))));
     }
-    if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
+    if flush::is_kept() && kept::is_changed_by(kind, call) {
         commit::settle();
+        flush::forget_logged();
+    }
+    if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
+        await_flush(kind, call);
         // What has been waited for may have failed.
         return refused(kind, call).map(|errno| call.answer(Some(Err(errno))));
     }
@@ -108,6 +117,24 @@ fn goes_on(kind: Sysno, call: &Call<'_>) -> bool {
     }
 }
 
+/// Waits until nothing is held back; one that reads only until there is something to read, since it lets
+/// nothing out.
+fn await_flush(kind: Sysno, call: &Call<'_>) {
+    let reads = matches!(
+        kind,
+        Sysno::read
+            | Sysno::readv
+            | Sysno::recvfrom
+            | Sysno::recvmsg
+            | Sysno::accept
+            | Sysno::accept4
+    );
+    match reads && is_single_threaded() {
+        true => poll::outlast_read(call.int(0)),
+        false => commit::settle(),
+    }
+}
+
 fn direct(fd: i32) -> Option<u32> {
     match table::kind(fd) {
         DescriptorKind::Socket(index) if !socket::at(index).is_native() => Some(index),
@@ -151,11 +178,15 @@ pub fn sync(call: &mut Call<'_>, is_data: bool) -> Verdict {
 
 /// mmap(2): stores into memory that others see cannot be held back.
 pub fn mmap(call: &mut Call<'_>) -> Verdict {
+    if thread::is_in_section() {
+        return Verdict::Pass; // the stub's own
+    }
     let flags = call.int(3);
     let is_shared = matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE);
     if is_shared && !names::is_none() && may_be_written(call.int(4), flags) {
         flush::refuse(Unheld::Shared);
         before_child();
+        flush::forget_logged();
     }
     Verdict::Pass
 }

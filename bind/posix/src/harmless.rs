@@ -40,7 +40,8 @@ const SEEN: &[Sysno] = &[
     Sysno::epoll_ctl, Sysno::epoll_create, Sysno::epoll_create1, Sysno::getsockopt, Sysno::lseek,
     Sysno::rt_sigaction, Sysno::rt_sigprocmask, Sysno::socket, Sysno::pread64, Sysno::preadv,
     // These look, publish and sleep by themselves: `heliostat_stub_posix::net::unflushed`.
-    Sysno::epoll_wait, Sysno::epoll_pwait, Sysno::epoll_pwait2,
+    Sysno::epoll_wait, Sysno::epoll_pwait, Sysno::epoll_pwait2, Sysno::poll, Sysno::ppoll,
+    Sysno::select, Sysno::pselect6,
     // Judged by their own functions: `durable`.
     Sysno::fdatasync, Sysno::fsync,
 ];
