@@ -24,6 +24,7 @@ mod place;
 mod proc;
 mod program;
 mod quality;
+mod recover;
 mod require;
 mod rpc;
 mod run;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => return run::run(&arguments),
         Command::Start(arguments) => return start::start(&arguments),
+        Command::Recover(arguments) => return recover::recover(&arguments),
         Command::Doctor(format) => return doctor::doctor(&format),
         Command::Status(look) => status::status(&look),
         Command::Explain { pid, tree, look } => explain::explain(pid, tree, &look),

@@ -21,6 +21,7 @@ RULES: dict[str, set[str]] = {
     "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
     "backend/block": LOWER | {"backend/uring"},  # devices, of which one is driven by that ring
     "backend/store": LOWER | {"backend/block", "storefile"},  # the format's steps, done on a device
+    "backend/durable": LOWER | {"backend/log", "backend/block", "backend/uring"},  # files whose appends such a log keeps
     "backend/log": LOWER | {"backend/block"},  # a format and its order of writes, on any of those devices
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some

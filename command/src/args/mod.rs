@@ -57,6 +57,8 @@ pub enum Command {
         #[command(flatten)]
         look: Look,
     },
+    /// Put what a log of durable files has, and a crash of the machine has taken from them, into the files.
+    Recover(RecoverArguments),
     /// Check what this machine allows, and say what to do about what it does not.
     Doctor(DoctorArguments),
     /// Print the control plane's metrics (OpenMetrics text).
@@ -266,6 +268,19 @@ pub struct SealArguments {
     pub processes: Option<u32>,
 }
 
+/// What is to be recovered.
+#[derive(Args, Clone, Debug)]
+pub struct RecoverArguments {
+    /// The log, as `heliostat run --log` has named it.
+    pub log: PathBuf,
+    /// Write also where a file was written since the machine came up, or the machine has not crashed.
+    #[arg(long)]
+    pub force: bool,
+    /// Then give up what could not be put into its file.
+    #[arg(long)]
+    pub drop: bool,
+}
+
 /// How to run a program.
 #[derive(Args, Clone, Debug)]
 #[command(trailing_var_arg = true)]
@@ -283,6 +298,10 @@ pub struct RunArguments {
     /// the program lets out until the device has answered. `*` and `?` stand for any; may be repeated.
     #[arg(long, value_name = "GLOB")]
     pub durable: Vec<String>,
+    /// Make what is appended to durable files durable by a log in this file, one write instead of a
+    /// flush of the file. It is made if it is not there (64 MiB), and recovered if it has something.
+    #[arg(long, value_name = "PATH", requires = "durable")]
+    pub log: Option<PathBuf>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,
