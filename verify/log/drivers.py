@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from heliostat_run import BUILT, ROOT
+from heliostat_run import BINARY, BUILT, ROOT
 
 HERE = Path(__file__).resolve().parent
 LANGUAGES = ("rust", "c", "python")
@@ -61,11 +61,12 @@ class Drivers:
             return [self._copy(BUILT / "log-driver")], {}
         if language == "c":
             return [self._compiled()], {}
-        return [sys.executable, self._copy(HERE / "driver.py")], {"PYTHONPATH": str(self._package())}
+        environment = {"PYTHONPATH": str(self._package()), "HELIOSTAT_BIN": str(BINARY)}
+        return [sys.executable, self._copy(HERE / "driver.py")], environment
 
-    def start(self, language: str, user: int | None = None) -> Driver:
+    def start(self, language: str, user: int | None = None, surroundings: dict[str, str] | None = None) -> Driver:
         words, environment = self.words(language)
-        return Driver(words, environment, user)
+        return Driver(words, {**(surroundings or {}), **environment}, user)
 
     def _copy(self, path: Path) -> Path:
         there = self.folder / path.name
