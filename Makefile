@@ -30,7 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,13 @@ test-container: setup build wheel ## the tests behind Docker's default filter, a
 
 test-roce: setup ## nodes by UCX over verbs, in an emulated guest with Soft-RoCE (not in `make test`)
 	$(RUN) verify/roce/run.py
+
+test-durable: setup build ## Redis, Valkey, SQLite and PostgreSQL under --durable, killed HELIOSTAT_KILLS (500) times (not in `make test`)
+	verify/durable/setup.sh
+	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-500} $(RUN) verify/run.py $(abspath verify/durable) $(PYTEST_FLAGS)
+
+test-durable-guest: setup build ## Redis through losses of power in an emulated guest, HELIOSTAT_KILLS (5) times (not in `make test`)
+	$(RUN) verify/durable/power_loss.py
 
 test-user: setup build wheel ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
 	$(RUN) verify/container/run.py user $(PYTEST_FLAGS)

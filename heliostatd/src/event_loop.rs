@@ -44,6 +44,7 @@ impl Daemon {
             Source::Cluster => self.attend_cluster(),
             Source::Rpc => self.attend_rpc(),
             Source::Replica => self.attend_replicas(),
+            Source::Store => self.attend_store(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }
@@ -71,6 +72,9 @@ impl Daemon {
         }
         if config.cluster != self.parts.config.cluster {
             warn!("[cluster] takes effect at the next start");
+        }
+        if config.store.path.is_some() && config.store.path != self.parts.config.store.path {
+            warn!("store.path takes effect at the next start; heliostat store attach does so now");
         }
         if config.log.format != self.parts.config.log.format {
             warn!("log.format takes effect at the next start");

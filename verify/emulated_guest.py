@@ -1,7 +1,7 @@
-"""A small Linux guest with Soft-RoCE: an initial file system in memory, a Debian kernel, QEMU.
+"""A small Linux guest: an initial file system in memory, a Debian kernel, QEMU.
 
-The host needs neither InfiniBand nor KVM: the guest's processor is emulated (QEMU's TCG). Everything that
-runs in it is copied from the host with the libraries that it is linked to.
+The host needs no KVM: the guest's processor is emulated (QEMU's TCG). Everything that runs in it is copied
+from the host with the libraries that it is linked to.
 """
 
 from __future__ import annotations
@@ -9,20 +9,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-# In an order in which each finds what it needs; `depmod` adds what they depend on.
-# crc32 and crc32c are asked for by name when the device is made (rxe_icrc_init), not by a symbol.
-MODULES = ["crc32_generic", "crc32c_generic", "veth", "ib_uverbs", "rdma_ucm", "rdma_rxe"]
-PROVIDERS = Path("/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so")
-DRIVER = Path("/etc/libibverbs.d/rxe.driver")
-# What UCX loads at run time.
-UCX_MODULES = Path("/usr/lib/x86_64-linux-gnu/ucx")
-PACKAGES = ["qemu-system-x86", "busybox-static", "rdma-core", "ibverbs-providers", "ibverbs-utils", "kmod", "cpio"]
+PACKAGES = ["qemu-system-x86", "busybox-static", "kmod", "cpio"]
 ENDED = re.compile(r"^guest: ended with (\d+)", re.MULTILINE)
 
-INIT = """#!/bin/busybox sh
+# What each guest does first; a job follows.
+BEGIN = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run
 /bin/busybox mount -t proc none /proc
 /bin/busybox mount -t sysfs none /sys
@@ -33,19 +27,6 @@ INIT = """#!/bin/busybox sh
 export PATH=/sbin:/bin
 /bin/busybox --install -s /bin
 for module in $(cat /modules); do insmod $module || echo "guest: no module $module"; done
-# busybox's shell takes its own `ip` before any other, and that one makes no pairs.
-ip=/sbin/ip
-$ip link set lo up
-$ip link add v0 type veth peer name v1
-$ip address add 10.9.0.1/24 dev v0
-$ip link set v0 up
-$ip link set v1 up
-rdma link add rxe0 type rxe netdev v0
-sleep 1
-ibv_devinfo -d rxe0 | grep -E 'state|transport'
-sh /job
-echo "guest: ended with $?"
-poweroff -f
 """
 
 
@@ -54,7 +35,11 @@ class Guest:
     """The guest's files, and what it is to run."""
 
     folder: Path
-    files: dict[str, Path] = field(default_factory=dict)
+    # In an order in which each finds what it needs; `depmod` adds what they depend on.
+    modules: list[str]
+    # What runs after BEGIN, as the first process.
+    init: str
+    memory_mib: int = 1500
 
     @property
     def root(self) -> Path:
@@ -74,23 +59,12 @@ class Guest:
             shutil.copy2(source.resolve(), target)
 
     def prepare(self) -> Path:
-        """Unpacks the kernel and fills the root; the kernel's path."""
+        """Unpacks the kernel and begins the root; the kernel's path."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.root.mkdir(parents=True)
         kernel = self.kernel()
-        for tool in ("rdma", "ibv_devinfo", "ip"):
-            path = shutil.which(tool)
-            if path is None:
-                raise FileNotFoundError(f"{tool}: install {' '.join(PACKAGES)}")
-            self.add(Path(path), f"/sbin/{tool}")
         self.copy(Path(shutil.which("busybox") or "/bin/busybox"), "/bin/busybox")
-        self.add(PROVIDERS)
-        self.copy(DRIVER, str(DRIVER))
-        for library in sorted(UCX_MODULES.glob("*.so*")):
-            self.add(library)
-        for name in ("libucp.so.0", "libuct.so.0", "libucs.so.0", "libucm.so.0"):
-            self.add(UCX_MODULES.parent / name)
-        (self.root / "init").write_text(INIT)
+        (self.root / "init").write_text(BEGIN + self.init)
         (self.root / "init").chmod(0o755)
         return kernel
 
@@ -117,7 +91,7 @@ class Guest:
         needs = {path: rest.split() for path, rest in lines}
         by_name = {Path(path).name.split(".")[0].replace("-", "_"): path for path in needs}
         order: list[str] = []
-        for name in MODULES:
+        for name in self.modules:
             path = by_name.get(name)
             # One that is built in is not listed.
             for one in [*reversed(needs[path]), path] if path else []:
@@ -127,15 +101,22 @@ class Guest:
             self.copy(modules / one, f"/lib/modules/{one}")
         (self.root / "modules").write_text("".join(f"/lib/modules/{one}\n" for one in order))
 
-    def run(self, kernel: Path, job: str, seconds: float) -> tuple[int, str]:
-        """Boots, runs a shell script, and ends; its status and all that was printed."""
+    def pack(self, job: str) -> Path:
+        """The root with a shell script as its job, as the image that the kernel unpacks."""
         (self.root / "job").write_text(job)
-        image = self.folder / "initramfs.cpio.gz"
         pack = "find . | cpio -o -H newc --quiet | gzip -1 > ../initramfs.cpio.gz"
         subprocess.run(["sh", "-c", pack], cwd=self.root, check=True)
-        words = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1500", "-nographic", "-no-reboot",
-                 "-nic", "none", "-kernel", str(kernel), "-initrd", str(image),
-                 "-append", "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check"]  # fmt: skip
+        return self.folder / "initramfs.cpio.gz"
+
+    def command(self, kernel: Path, image: Path, *more: str) -> list[str]:
+        """QEMU's words."""
+        return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(self.memory_mib), "-nographic", "-no-reboot",
+                "-nic", "none", "-kernel", str(kernel), "-initrd", str(image),
+                "-append", "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check", *more]  # fmt: skip
+
+    def run(self, kernel: Path, job: str, seconds: float, *more: str) -> tuple[int, str]:
+        """Boots, runs a shell script, and ends; its status and all that was printed."""
+        words = self.command(kernel, self.pack(job), *more)
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=seconds, check=False)
         ended = ENDED.search(done.stdout)
         return (int(ended[1]) if ended else -1), done.stdout
