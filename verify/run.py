@@ -6,9 +6,10 @@ with its first failure, and more than `UNSTABLE_AT_MOST` of them fail the run. `
 for the first. Absolute paths choose folders of tests; every other word goes to pytest.
 
 ```text
-all folders but two kinds ----------------------> LAST -+-> what failed, alone
-BESIDE: in a process of its own ------------------------+
+all but two kinds -----+
+BESIDE ----------------+--> LAST --> what failed, alone
 ```
+A test keeps half a processor busy, so two lanes of them take little longer than one; `--one-lane` has one.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ import pytest
 VERIFY = Path(__file__).resolve().parent
 UNSTABLE_AT_MOST = 2
 STRICT = "--strict"
-# A lane: writes into the file after it what has failed, and runs nothing again.
+ONE_LANE = "--one-lane"
+# A lane of its own process: writes into the file after it what has failed, and runs nothing again.
 FAILURES = "--failures="
-# What mostly waits for compilers and installers, and looks at nothing that it has not started.
-BESIDE = ["python", "applications", "lint"]
-# It compares all of /dev/shm, before and after.
-LAST = ["containment"]
+# About half of all, and nothing that looks at processes or files which it has not started or made.
+BESIDE = ["python", "applications", "lint", "sealed", "faults", "conformance", "snapshot", "container"]
+# What compares all of /dev/shm before and after, and what measures beside busy loops: when the others have ended.
+LAST = ["containment", "programs/test_contended.py"]
 # They have commands of their own.
 ELSEWHERE = ["suites", "package"]
 
@@ -45,21 +47,22 @@ class Failed:
             self.tests.setdefault(report.nodeid, report.longreprtext)
 
 
-class Beside:
-    """Tests that run in another process meanwhile; what they print comes when they have ended."""
+class Lane:
+    """Tests in another process. What they print comes at once, or when they have ended."""
 
-    def __init__(self, paths: list[str], words: list[str]) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="helio-beside-")
+    def __init__(self, paths: list[str], words: list[str], is_shown: bool = True) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="helio-lane-")
         self.failures, self.printed = (Path(self.folder.name) / name for name in ("failures", "printed"))
         command = [sys.executable, str(Path(__file__).resolve()), FAILURES + str(self.failures), *paths, *words]
-        with open(self.printed, "wb") as out:
-            dies = ["setpriv", "--pdeathsig", "KILL"]
-            self.process = subprocess.Popen([*dies, *command], stdout=out, stderr=subprocess.STDOUT)
+        with open(self.printed, "wb") as file:
+            out = None if is_shown else file
+            self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdout=out, stderr=out)
 
     def end(self, failed: Failed) -> int:
         """Waits for them and adds what has failed; their status."""
         status = self.process.wait()
-        print(f"\nbeside these: {', '.join(BESIDE)}\n{self.printed.read_text(errors='replace')}", flush=True)
+        if printed := self.printed.read_text(errors="replace"):
+            print(f"\nbeside these: {', '.join(BESIDE)}\n{printed}", flush=True)
         if self.failures.exists():
             failed.tests.update(json.loads(self.failures.read_text()))
         self.folder.cleanup()
@@ -70,13 +73,14 @@ def main(words: list[str]) -> int:
     strict = STRICT in words
     file = next((Path(word.removeprefix(FAILURES)) for word in words if word.startswith(FAILURES)), None)
     paths = [word for word in words if Path(word).is_absolute() and Path(word).is_relative_to(VERIFY)]
-    words = [word for word in words if word not in [*paths, STRICT] and not word.startswith(FAILURES)]
+    of_lanes = [] if paths or ONE_LANE in words else lanes()
+    words = [word for word in words if word not in [*paths, STRICT, ONE_LANE] and not word.startswith(FAILURES)]
     first = Failed()
     if file:
         status = pytest.main([*paths, *words], plugins=[first])
         file.write_text(json.dumps(first.tests))
         return status
-    status = run_first(paths, words, first)
+    status = run_lanes(of_lanes, words, first) if of_lanes else pytest.main([*(paths or [str(VERIFY)]), *words], plugins=[first])
     if status != pytest.ExitCode.TESTS_FAILED or strict:
         return status
     if len(first.tests) > UNSTABLE_AT_MOST:
@@ -88,26 +92,26 @@ def main(words: list[str]) -> int:
     return status
 
 
-def run_first(paths: list[str], words: list[str], failed: Failed) -> int:
-    """Runs the folders that are named, or all of them in two lanes; the worse status."""
-    if paths:
-        return pytest.main([*paths, *words], plugins=[failed])
-    others, beside = lanes()
-    meanwhile = Beside(beside, words) if beside else None
-    status = pytest.main([*others, *words], plugins=[failed])
-    statuses = [status, *([meanwhile.end(failed)] if meanwhile else [])]
+def run_lanes(of_lanes: list[list[str]], words: list[str], failed: Failed) -> int:
+    """Runs the first two at once and then the third; the worst status."""
+    first, beside, last = of_lanes
+    meanwhile = Lane(beside, words, is_shown=False) if beside else None
+    statuses = [pytest.main([*first, *words], plugins=[failed])] if first else []
+    statuses += [meanwhile.end(failed)] if meanwhile else []
+    statuses += [Lane(last, words).end(failed)] if last else []
     # Words that choose tests may leave a lane none.
     none = pytest.ExitCode.NO_TESTS_COLLECTED
     return max((one for one in statuses if one != none), default=none)
 
 
-def lanes() -> tuple[list[str], list[str]]:
-    """All folders and files with tests, those of the first lane in order."""
-    found = sorted({path.parent.name for path in VERIFY.glob("*/test_*.py")} - set(ELSEWHERE))
-    first = [name for name in found if name not in [*BESIDE, *LAST]] + [name for name in LAST if name in found]
-    files = [str(path) for path in sorted(VERIFY.glob("test_*.py"))]
-    beside = [str(VERIFY / name) for name in BESIDE if name in found]
-    return files + [str(VERIFY / name) for name in first], beside
+def lanes() -> list[list[str]]:
+    """All files with tests: of the first lane, beside it, and the last."""
+    found = sorted(path.relative_to(VERIFY) for path in [*VERIFY.glob("test_*.py"), *VERIFY.glob("*/test_*.py")])
+    found = [path for path in found if path.parts[0] not in ELSEWHERE]
+    last = [path for path in found if path.parts[0] in LAST or str(path) in LAST]
+    beside = [path for name in BESIDE for path in found if path.parts[0] == name and path not in last]
+    first = [path for path in found if path not in [*last, *beside]]
+    return [[str(VERIFY / path) for path in some] for some in (first, beside, last)]
 
 
 def run_again(tests: list[str], words: list[str]) -> int:
