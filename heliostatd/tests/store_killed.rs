@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use heliostat_abi::session::record::Request;
 use heliostat_abi::store::{AreaRights, StoreReply, StoreRequest, WayWanted};
 use heliostat_base::sys::Errno;
-use support::stores::{creation, told, StoreFile, Told, GRAIN};
+use support::stores::{creation, is_later, told, StoreFile, Told, GRAIN};
 use support::{await_that, Client, Daemon};
 
 /// Names that areas come and go by.
@@ -34,7 +34,10 @@ impl Random {
 fn ask(client: &mut Client, sequence: u32, request: &StoreRequest) -> Result<Told, Errno> {
     client.socket.send(&Request::Own(request.encode()).encode(sequence), &[])?;
     let (reply, _, fds) = client.receive()?;
-    Ok(told(reply, fds))
+    match told(reply, fds) {
+        later if is_later(&later) => ask(client, sequence, &StoreRequest::Outcome),
+        answer => Ok(answer),
+    }
 }
 
 /// Changes areas at random until the control plane is gone.
