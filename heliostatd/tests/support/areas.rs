@@ -90,7 +90,9 @@ impl Actor {
             ["release"] => self.stays.clear(),
             ["flood", name, count] => self.flood(name, number(count))?,
             ["log", name] => self.open_log(name)?,
-            ["append", name, from, count] => return Ok(self.append(name, number(from), number(count))),
+            ["append", name, from, count] => {
+                return Ok(self.append(name, number(from), number(count)))
+            }
             ["entries", name] => return Ok(self.entries(name)),
             [what, name, ref rest @ ..] => return self.transfer(what, name, rest),
             _ => panic!("{words:?}"),
