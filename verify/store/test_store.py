@@ -19,6 +19,16 @@ WATCHDOG_S = 60.0
 STRANGER = 65533
 
 
+def is_gone(pid: int) -> bool:
+    """Whether nothing of a process is left but what its parent may ask for."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return threads == [str(pid)] and state == "Z"
+
+
 class Node:
     """A control plane that `heliostat start` starts in a folder, with the store that the environment names."""
 
@@ -57,11 +67,11 @@ class Node:
         return json.loads(self.said("status", "--json"))["pid"]
 
     def kill(self) -> None:
-        """Ends the control plane without mercy, and waits until it is gone."""
+        """Ends the control plane without mercy, and waits until its last thread is gone."""
         pid = self.pid()
         os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + WATCHDOG_S
-        while Path(f"/proc/{pid}/stat").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1][:3]:
+        while not is_gone(pid):
             assert time.monotonic() < end, "it does not end"
             time.sleep(0.005)
 
