@@ -88,9 +88,15 @@ impl Client {
         self.store_with(request, &[])
     }
 
+    /// The answer, however long the store takes.
     pub fn store_with(&mut self, request: &StoreRequest, fds: &[RawFd]) -> Told {
         let (reply, fds) = self.ask_with(&Request::Own(request.encode()), fds);
-        told(reply, fds)
+        let mut answer = told(reply, fds);
+        while is_later(&answer) {
+            let (reply, fds) = self.ask(&Request::Own(StoreRequest::Outcome.encode()));
+            answer = told(reply, fds);
+        }
+        answer
     }
 
     /// Why the store has not done it.
@@ -183,6 +189,11 @@ pub fn told(reply: Reply, fds: Vec<OwnedFd>) -> Told {
         },
         other => panic!("{other:?}"),
     }
+}
+
+/// Whether a change takes longer than an answer may.
+pub fn is_later(told: &Told) -> bool {
+    matches!(told, Told::No(no) if no.why == Why::Later)
 }
 
 pub fn named(name: &str) -> AreaName {

@@ -245,7 +245,7 @@ fn a_session_has_no_more_handles_than_it_may_and_gives_each_back_once() {
 #[test]
 fn a_rate_is_the_areas_own_once_it_was_said() {
     let (mut areas, area) = service();
-    assert_eq!(areas.view(area).unwrap().rate, RATE);
+    assert_eq!(areas.view(area).unwrap().rate, NO_RATE);
     let slow = Rate { per_second: 1, burst: 1 };
     let ((), told) = effects(|it| areas.set_rate(area, slow, it).unwrap());
     assert_eq!((told, areas.view(area).unwrap().rate), (vec![Effect::Rate(area, slow)], slow));
