@@ -98,7 +98,8 @@ fn what_was_answered_is_there_after_the_control_plane_was_killed_at_any_time() {
 /// Compares what is there with what was answered, and takes over what was made without an answer.
 fn check(daemon: &Daemon, known: &mut Known, round: u64) {
     let (mut client, _) = daemon.session();
-    let found: BTreeMap<String, u64> = support::stores::sizes(&client.areas()).into_iter().collect();
+    let found: BTreeMap<String, u64> =
+        support::stores::sizes(&client.areas()).into_iter().collect();
     for (name, (answered, asked)) in known.iter_mut() {
         let there = found.get(&format!("a/{name}")).copied();
         let may_be = [Some(*answered), *asked];

@@ -34,10 +34,16 @@ fn two_programs_share_an_area_by_both_ways_and_each_sees_what_the_other_has_writ
     assert_eq!(other.say("read a 4096 65536"), "all 7");
     other.does("write a 8192 4096 9");
     other.does("flush a");
-    assert_eq!((one.say("read a 8192 4096"), one.say("read a 0 4096")), ("all 9".into(), "all 0".into()));
+    assert_eq!(
+        (one.say("read a 8192 4096"), one.say("read a 0 4096")),
+        ("all 9".into(), "all 0".into())
+    );
     one.does("zero a 8192 8192");
     other.does("discard a 4096 4096");
-    assert_eq!((other.say("read a 4096 12288"), one.say("read a 16384 4096")), ("all 0".into(), "all 7".into()));
+    assert_eq!(
+        (other.say("read a 4096 12288"), one.say("read a 16384 4096")),
+        ("all 0".into(), "all 7".into())
+    );
     for program in [&mut one, &mut other] {
         assert_eq!(program.say(&format!("write a {} 4096 1", 32 * GRAIN)), "error operation");
         assert_eq!(program.say("write a 1 4096 1"), "error operation");
@@ -98,13 +104,16 @@ fn a_program_that_is_killed_with_writes_under_way_leaves_an_area_that_others_use
         std::thread::sleep(A_WHILE);
         one.does("write_durable a 0 65536 4");
         assert_eq!(one.say("read a 0 65536"), "all 4");
-        await_that("its handles are let go", || one.say(&format!("resize a {}", 16 * GRAIN)) == "done");
+        await_that("its handles are let go", || {
+            one.say(&format!("resize a {}", 16 * GRAIN)) == "done"
+        });
         one.does("delete a");
     }
 }
 
 #[test]
-fn when_the_control_plane_is_killed_the_direct_way_goes_on_and_the_other_one_fails_until_the_next() {
+fn when_the_control_plane_is_killed_the_direct_way_goes_on_and_the_other_one_fails_until_the_next()
+{
     let (_file, mut daemon) = store(64 * GRAIN, "");
     let (mut direct, mut emulated) = (Program::start(&daemon), Program::start(&daemon));
     direct.does(&format!("create a {} direct", 8 * GRAIN));
@@ -157,7 +166,10 @@ fn what_the_direct_way_has_no_place_for_spills_to_the_other_and_says_so() {
     let (mut one, mut other) = (Program::start(&daemon), Program::start(&daemon));
     one.does(&format!("create a {} any", 8 * GRAIN));
     other.does("open a data any");
-    assert_eq!((one.say("way a"), other.say("way a")), ("direct".into(), "emulated AllTaken".into()));
+    assert_eq!(
+        (one.say("way a"), other.say("way a")),
+        ("direct".into(), "emulated AllTaken".into())
+    );
     assert_eq!(other.say("open a data direct"), "error NotDirect");
     other.does("write_durable a 0 4096 6");
     assert_eq!(one.say("read a 0 4096"), "all 6");

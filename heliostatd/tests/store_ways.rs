@@ -51,7 +51,9 @@ fn who_is_direct_gets_the_device_and_where_the_area_lies() {
     let emulated = client.store_no(&StoreRequest::Pieces { handle: manager, from: 0 });
     assert_eq!((emulated.why, emulated.found), (Why::NotDirect, Spill::NotWanted as u64));
     match client.store(&StoreRequest::Pieces { handle, from: u32::MAX }) {
-        Told::Own(StoreReply::Pieces { pieces, next: NO_MORE, .. }, _) => assert!(pieces.is_empty()),
+        Told::Own(StoreReply::Pieces { pieces, next: NO_MORE, .. }, _) => {
+            assert!(pieces.is_empty())
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -10,6 +10,7 @@ use heliostat_stub_store::{
     Area, AreaRights, Device, Request, Spill, Store, StoreError, Way, WayWanted, OWN_USER,
 };
 
+use super::await_that;
 use super::programs::{answer, play_with};
 
 const SECTOR: usize = 4096;
@@ -68,7 +69,14 @@ impl Actor {
         match *words {
             ["connect"] => {
                 (self.areas, self.logs, self.stays) = Default::default();
-                self.store = Store::connect()?;
+                // A session that was just lost is not greeted anew at once.
+                await_that("the control plane takes the program", || match Store::connect() {
+                    Ok(store) => {
+                        self.store = store;
+                        true
+                    }
+                    Err(_) => false,
+                });
             }
             ["create", name, bytes, by] => {
                 let area = self.store.create(name, number(bytes)).way(way(by)).make()?;
@@ -90,7 +98,9 @@ impl Actor {
             ["release"] => self.stays.clear(),
             ["flood", name, count] => self.flood(name, number(count))?,
             ["log", name] => self.open_log(name)?,
-            ["append", name, from, count] => return Ok(self.append(name, number(from), number(count))),
+            ["append", name, from, count] => {
+                return Ok(self.append(name, number(from), number(count)))
+            }
             ["entries", name] => return Ok(self.entries(name)),
             [what, name, ref rest @ ..] => return self.transfer(what, name, rest),
             _ => panic!("{words:?}"),
