@@ -64,6 +64,14 @@ fn rights(word: &str) -> AreaRights {
     }
 }
 
+/// All bytes, where they are the same.
+fn what_is_in(found: &[u8]) -> String {
+    match found.iter().all(|byte| *byte == found[0]) {
+        true => format!("all {}", found[0]),
+        false => "mixed".into(),
+    }
+}
+
 impl Actor {
     fn act(&mut self, words: &[&str]) -> Result<String, StoreError> {
         match *words {
@@ -129,8 +137,15 @@ impl Actor {
             ("read", [offset, bytes]) => {
                 let mut found = vec![0xee; *bytes as usize];
                 area.read(*offset, &mut found)?;
-                let is_one = found.iter().all(|byte| *byte == found[0]);
-                return Ok(if is_one { format!("all {}", found[0]) } else { "mixed".into() });
+                return Ok(what_is_in(&found));
+            }
+            ("write_at", [offset, bytes, value]) => {
+                area.write_at(*offset, &vec![*value as u8; *bytes as usize])?;
+            }
+            ("read_at", [offset, bytes]) => {
+                let mut found = vec![0xee; *bytes as usize];
+                area.read_at(*offset, &mut found)?;
+                return Ok(what_is_in(&found));
             }
             ("flush", []) => area.flush()?,
             ("zero", [offset, bytes]) => area.zero(*offset, *bytes)?,
