@@ -74,6 +74,16 @@ fn bytes_at_any_offset_are_read_and_written_and_those_beside_them_stay() {
 }
 
 #[test]
+fn threads_of_one_program_drive_devices_of_their_own_and_meet_no_others_bytes() {
+    for way in WAYS {
+        let (_file, daemon) = store(512 * GRAIN, "");
+        let mut one = Program::start(&daemon);
+        one.does(&format!("create a {} {way}", 256 * GRAIN));
+        one.does("threads a 8");
+    }
+}
+
+#[test]
 fn an_area_grows_shrinks_and_ends_by_either_way() {
     for way in WAYS {
         let (_file, daemon) = store(64 * GRAIN, "");

@@ -105,6 +105,14 @@ impl Actor {
             ["keep", name] => self.stays.push(Box::new(self.areas[name].device()?)),
             ["release"] => self.stays.clear(),
             ["flood", name, count] => self.flood(name, number(count))?,
+            ["threads", name, count] => {
+                let (area, count) = (&self.areas[name], number(count));
+                std::thread::scope(|scope| {
+                    for thread in 0..count {
+                        scope.spawn(move || stripe(area, thread, count));
+                    }
+                });
+            }
             ["log", name] => self.open_log(name)?,
             ["append", name, from, count] => {
                 return Ok(self.append(name, number(from), number(count)))
@@ -208,6 +216,41 @@ impl Actor {
         }
         next.to_string()
     }
+}
+
+/// Writes and reads sectors of one thread's own, several at once, by a device of its own.
+fn stripe(area: &Area, thread: u64, threads: u64) {
+    const DEPTH: u64 = 8;
+    let mut device = area.device_of(DEPTH as usize).unwrap();
+    let memory = heliostat_stub_store::Buffer::new(SECTOR * DEPTH as usize).unwrap();
+    let buffer = |place: u64| memory.part(place as usize * SECTOR, SECTOR);
+    let offset = |place: u64| (place * threads + thread) * SECTOR as u64;
+    for round in 0..40u64 {
+        let value = |place: u64| (round * 31 + place * 7 + thread) as u8;
+        for place in 0..DEPTH {
+            buffer(place).copy_in(&[value(place); SECTOR]).unwrap();
+            let (offset, from) = (offset(place), buffer(place));
+            device.begin(place, Request::Write { offset, from, durable: round % 8 == 0 }).unwrap();
+        }
+        finish(&mut device, DEPTH);
+        memory.copy_in(&[0; SECTOR * DEPTH as usize]).unwrap();
+        for place in 0..DEPTH {
+            let (offset, into) = (offset(place), buffer(place));
+            device.begin(place, Request::Read { offset, into }).unwrap();
+        }
+        finish(&mut device, DEPTH);
+        (0..DEPTH).for_each(|place| {
+            assert_eq!(buffer(place).copy_out().unwrap(), [value(place); SECTOR]);
+        });
+    }
+}
+
+fn finish(device: &mut impl Device, count: u64) {
+    let mut taken = Vec::new();
+    while taken.len() < count as usize {
+        device.reap(Some(Duration::from_secs(1)), &mut taken).unwrap();
+    }
+    assert!(taken.iter().all(|completion| completion.result == Ok(())), "{taken:?}");
 }
 
 /// Longer than a device needs for what is under way.
