@@ -222,7 +222,10 @@ impl Actor {
 fn stripe(area: &Area, thread: u64, threads: u64) {
     const DEPTH: u64 = 8;
     let mut device = area.device_of(DEPTH as usize).unwrap();
-    let memory = heliostat_stub_store::Buffer::new(SECTOR * DEPTH as usize).unwrap();
+    // Memory that goes over as it is, and memory that is copied.
+    let kept = area.buffer(SECTOR * DEPTH as usize).unwrap();
+    let own = heliostat_stub_store::Buffer::new(SECTOR * DEPTH as usize).unwrap();
+    let memory = if thread % 2 == 0 { &*kept } else { &own };
     let buffer = |place: u64| memory.part(place as usize * SECTOR, SECTOR);
     let offset = |place: u64| (place * threads + thread) * SECTOR as u64;
     for round in 0..40u64 {
