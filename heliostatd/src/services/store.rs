@@ -97,6 +97,14 @@ impl Service for StoredAreas {
         daemon.revoke_store(sessions)
     }
 
+    fn pass_time(&self, daemon: &mut Daemon, now_ns: u64) {
+        daemon.end_late_changes(now_ns);
+    }
+
+    fn next_deadline_ns(&self, daemon: &mut Daemon) -> Option<u64> {
+        daemon.services.store.next_ns()
+    }
+
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let store = &mut daemon.services.store;
         if let Some(open) = store.open_mut() {

@@ -22,7 +22,7 @@ use rustix::event::{eventfd, EventfdFlags};
 
 pub use loops::StoreLoops;
 pub use open::{OpenStore, Told};
-pub use thread::{Changed, Event, Found, Numbers, Opening, StoreThread};
+pub use thread::{Changed, Event, Found, Numbers, Opening, Place, StoreThread};
 
 /// Whether there is a store.
 pub enum State {

@@ -97,6 +97,16 @@ impl Area {
     pub fn device_of(&self, depth: usize) -> Result<AreaIo, StoreError> {
         AreaIo::new(&self.opened, depth)
     }
+
+    /// Claims to be the only one who writes an area that is used directly, as logs have it; false where
+    /// another process has claimed so and still has it, also since before this control plane began. By
+    /// the emulated way there is nothing to claim. Who asks holds a lock that all who ask have agreed on.
+    ///
+    /// # Errors
+    /// The control plane has ended, or the kernel tells nothing.
+    pub fn claim_alone(&self) -> Result<bool, StoreError> {
+        self.opened.claim_alone()
+    }
 }
 
 impl Place {

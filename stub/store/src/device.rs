@@ -97,6 +97,10 @@ impl Device for AreaIo {
         self.device.event()
     }
 
+    fn descriptor(&self) -> Option<i32> {
+        self.device.descriptor()
+    }
+
     fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.device.forget(memory);
     }

@@ -1,5 +1,6 @@
 //! An area that is open, as its devices share it. Dropped with the last of them, it is given back.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use heliostat_abi::store::reply::NO_MORE;
 use heliostat_abi::store::{OpenedArea, StoreReply, StoreRequest, Way, Why};
 use heliostat_backend_block::{Extents, Run};
 use heliostat_base::fd::OwnedFd;
+use heliostat_base::range_lock::{is_locked, lock_for_reading};
 
 use crate::ask::AskStore;
 use crate::{Shared, StoreError};
@@ -74,6 +76,30 @@ fn when_left<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, Sto
             return asked;
         }
         std::thread::sleep(BUSY_PAUSE);
+    }
+}
+
+/// Where claims to be alone lie, each at the area's first byte behind this one: beyond every device.
+const CLAIMS: u64 = 1 << 62;
+
+impl Opened {
+    /// See `Area::claim_alone`. The claim is a reader's lock, which only asking makes a claim; it goes
+    /// with the last copy of the descriptor.
+    pub(crate) fn claim_alone(&self) -> Result<bool, StoreError> {
+        let Some(device) = &self.device else { return Ok(true) };
+        let first = self.extents()?.runs().next().map_or(0, |run| run.offset);
+        let told = |errno: heliostat_base::sys::Errno| {
+            let call = "fcntl(F_OFD_SETLK)";
+            StoreError::NotDriven(heliostat_backend_block::OpenError::System {
+                call,
+                errno: errno.0,
+            })
+        };
+        if is_locked(device.as_fd(), CLAIMS + first, 1).map_err(told)? {
+            return Ok(false);
+        }
+        lock_for_reading(device.as_fd(), CLAIMS + first, 1).map_err(told)?;
+        Ok(true)
     }
 }
 

@@ -97,22 +97,36 @@ const SECTOR_BYTES_MAX: u32 = 4096;
 const CREATE_BYTES: usize = 1 << 20;
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
-    let is_disk = is_disk(kind.st_mode)?;
+    let is_disk = is_disk_at(path)?;
     // Of a disk O_EXCL refuses one that is mounted.
     let exclusive = if is_disk { OFlags::EXCL } else { OFlags::empty() };
-    let plain = OFlags::RDWR | OFlags::CLOEXEC | exclusive;
+    let file = open_as(path, OFlags::RDWR | exclusive, options)?;
+    lock(&file)?;
+    look_at(file, is_disk)
+}
+
+/// Of a file or a disk that another process may have the lock of.
+pub(super) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let is_disk = is_disk_at(path)?;
+    look_at(open_as(path, OFlags::RDONLY, options)?, is_disk)
+}
+
+fn is_disk_at(path: &Path) -> Result<bool, OpenError> {
+    let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
+    is_disk(kind.st_mode)
+}
+
+fn open_as(path: &Path, flags: OFlags, options: &Options) -> Result<OwnedFd, OpenError> {
+    let plain = flags | OFlags::CLOEXEC;
     let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
     let opened = match rustix::fs::open(path, plain | direct, Mode::empty()) {
         Err(Errno::INVAL) if options.direct => rustix::fs::open(path, plain, Mode::empty()),
         opened => opened,
     };
-    let file = opened.map_err(|errno| match errno {
+    opened.map_err(|errno| match errno {
         Errno::BUSY => OpenError::InUse,
         errno => OpenError::call("open")(errno),
-    })?;
-    lock(&file)?;
-    look_at(file, is_disk)
+    })
 }
 
 /// What was opened by somebody else.

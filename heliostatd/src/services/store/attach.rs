@@ -1,7 +1,6 @@
 //! How a store comes and goes: from the configuration, or shown to a control plane that runs.
 
-use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use heliostat_abi::code::Code;
@@ -16,7 +15,7 @@ use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::shares;
-use crate::state::store::{Event, Found, OpenStore, Opening, State, StoreThread};
+use crate::state::store::{Event, Found, OpenStore, Opening, Place, State, StoreThread};
 
 /// How long the start of the control plane waits for the store that the configuration names. If that
 /// takes longer, programs are told to try again.
@@ -29,7 +28,8 @@ impl Daemon {
         let Some(path) = self.parts.config.store.path.clone() else { return };
         let place = path.display().to_string();
         let durable_by = self.parts.config.store.durable_by;
-        self.begin_store(Opening { path, shown: None, durable_by }, place, None);
+        let from = Place::Path(path);
+        self.begin_store(Opening { place: from, durable_by }, place, None);
         let thread = self.services.store.thread.as_ref();
         let told = thread.map(|thread| thread.wait(START_WAIT));
         if let Some(Ok(event)) = told {
@@ -53,12 +53,12 @@ impl Daemon {
         }
         // The thread opens it anew, with a lock of its own; whoever shows it may close his.
         let copy = shown.as_fd().try_clone_to_owned().map_err(|_| Code::Internal)?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", copy.as_raw_fd()));
-        let place = std::fs::read_link(&path).unwrap_or_else(|_| path.clone());
+        let from = Place::Shown(copy);
+        let place = std::fs::read_link(from.path()).unwrap_or_else(|_| from.path());
         let sequence = self.sequence_of(id)?;
         let waiter = (id, sequence);
         let durable_by = self.parts.config.store.durable_by;
-        let opening = Opening { path, shown: Some(copy), durable_by };
+        let opening = Opening { place: from, durable_by };
         self.begin_store(opening, place.display().to_string(), Some(waiter));
         if let State::None(why) = &self.services.store.state {
             return Err(NotDone::told(Why::NotOpened, why.clone()).into());

@@ -7,7 +7,7 @@
 //! It waits for the device, so that nobody else does. When its orders end, so does it, and lets go of
 //! the device.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::Arc;
@@ -34,13 +34,30 @@ const MEASURED_BYTES: u64 = 16 * 4096;
 /// Operations of the store's own device: it makes one at a time, but when it measures.
 const DEPTH: usize = 16;
 
+/// Where a store is.
+#[derive(Debug)]
+pub enum Place {
+    /// At this path.
+    Path(PathBuf),
+    /// In what somebody has shown, which is opened anew.
+    Shown(OwnedFd),
+}
+
+impl Place {
+    /// The path by which it is opened.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Place::Path(path) => path.clone(),
+            Place::Shown(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into(),
+        }
+    }
+}
+
 /// What is to be opened.
 #[derive(Debug)]
 pub struct Opening {
-    /// By which path.
-    pub path: PathBuf,
-    /// What the path leads to, where it is one of this process's own descriptors.
-    pub shown: Option<OwnedFd>,
+    /// Which file or disk.
+    pub place: Place,
     /// How writes are made durable, if it is not to be measured.
     pub durable_by: Option<DurableBy>,
 }
@@ -233,9 +250,9 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
 
 fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
     let options = Options { depth: DEPTH, ..Options::default() };
-    let until = Instant::now() + IN_USE_WAIT;
+    let (path, until) = (opening.place.path(), Instant::now() + IN_USE_WAIT);
     loop {
-        match FileDevice::open(&opening.path, options) {
+        match FileDevice::open(&path, options) {
             Err(OpenError::InUse) if Instant::now() < until => std::thread::sleep(IN_USE_STEP),
             opened => return opened,
         }
