@@ -166,10 +166,6 @@ impl<D: Device> Device for AreaDevice<D> {
         self.inner.event()
     }
 
-    fn descriptor(&self) -> Option<i32> {
-        self.inner.descriptor()
-    }
-
     fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.inner.forget(memory);
     }

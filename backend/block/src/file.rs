@@ -143,6 +143,12 @@ impl FileDevice {
         open::create(path, bytes)
     }
 
+    /// What is readable when something has completed that nobody has reaped, where there is such a thing:
+    /// as [`Device::event`], and not a descriptor more.
+    pub fn descriptor(&self) -> Option<i32> {
+        self.requests.descriptor()
+    }
+
     /// The descriptors that are this device's own, for who closes descriptors by their numbers.
     pub fn own_descriptors(&self) -> [Option<i32>; 2] {
         [Some(self.file.as_raw_fd()), self.requests.descriptor()]
@@ -310,10 +316,6 @@ impl FileDevice {
 impl Device for FileDevice {
     fn event(&mut self) -> Option<Arc<OwnedFd>> {
         self.requests.event().map(Arc::new)
-    }
-
-    fn descriptor(&self) -> Option<i32> {
-        self.requests.descriptor()
     }
 
     fn forget(&mut self, memory: &Arc<SharedMapping>) {

@@ -121,10 +121,6 @@ impl<D: Device> Device for RecordingDevice<D> {
         self.inner.event()
     }
 
-    fn descriptor(&self) -> Option<i32> {
-        self.inner.descriptor()
-    }
-
     fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.inner.forget(memory);
     }

@@ -97,10 +97,6 @@ impl Device for AreaIo {
         self.device.event()
     }
 
-    fn descriptor(&self) -> Option<i32> {
-        self.device.descriptor()
-    }
-
     fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.device.forget(memory);
     }
