@@ -54,10 +54,12 @@ pub enum Why {
     InUse = 19,
     /// The area has a kind already that this is not possible with, or the number is out of its range.
     Unfit = 20,
+    /// The change is under way and takes its time; `Outcome` asks how it ended.
+    Later = 21,
 }
 
 impl Why {
-    const ALL: [Why; 20] = [
+    const ALL: [Why; 21] = [
         Why::NoStore,
         Why::Opening,
         Why::DeviceFailed,
@@ -78,6 +80,7 @@ impl Why {
         Why::HasStore,
         Why::InUse,
         Why::Unfit,
+        Why::Later,
     ];
 
     fn from_number(number: u32) -> Option<Why> {
@@ -182,6 +185,7 @@ impl fmt::Display for NotDone {
             Why::HasStore => write!(f, "the control plane has a store already: {text}"),
             Why::InUse => write!(f, "programs have {found} handles on areas of the store"),
             Why::Unfit => write!(f, "not possible: {text}"),
+            Why::Later => write!(f, "the change is under way, and the device is slow; ask again"),
         }
     }
 }
@@ -192,7 +196,7 @@ fn write_held(f: &mut fmt::Formatter<'_>, pid: u32, count: u64) -> fmt::Result {
     match pid {
         0 => write!(
             f,
-            "a program holds the area directly since before the control plane began: end it first"
+            "a program that the control plane does not know has the area's device open: end it first"
         ),
         pid => write!(
             f,

@@ -15,6 +15,7 @@
 //! 11 Store      -
 //! 12 Attach     -                                  [the file or disk]
 //! 13 Detach     -
+//! 14 Outcome    -
 //! ```
 //! A handle is an object id (8 bytes), a name 68 bytes: its length u32 and 64 bytes.
 
@@ -62,6 +63,8 @@ pub mod number {
     pub const ATTACH: u16 = FIRST + 12;
     /// Of Detach.
     pub const DETACH: u16 = FIRST + 13;
+    /// Of Outcome.
+    pub const OUTCOME: u16 = FIRST + 14;
 }
 
 /// What an area is to be.
@@ -155,6 +158,8 @@ pub enum StoreRequest {
     Attach,
     /// Lets go of the store, on whose areas nobody has a handle. For the same.
     Detach,
+    /// How the session's change has ended that was answered with `Later`: as it would have been.
+    Outcome,
 }
 
 impl StoreRequest {
@@ -175,6 +180,7 @@ impl StoreRequest {
             Self::Store => number::STORE,
             Self::Attach => number::ATTACH,
             Self::Detach => number::DETACH,
+            Self::Outcome => number::OUTCOME,
         }
     }
 
@@ -213,7 +219,8 @@ impl StoreRequest {
                 handle.encode(&mut w);
                 w.u32(*from);
             }
-            Self::Session | Self::EndSession | Self::Store | Self::Attach | Self::Detach => {}
+            Self::Session | Self::EndSession | Self::Store => {}
+            Self::Attach | Self::Detach | Self::Outcome => {}
         }
         OwnRequest { number: self.number(), body }
     }
@@ -246,6 +253,7 @@ impl StoreRequest {
             number::STORE => Self::Store,
             number::ATTACH => Self::Attach,
             number::DETACH => Self::Detach,
+            number::OUTCOME => Self::Outcome,
             found => return Err(WireError::Kind { found }),
         };
         if !r.rest_is_zero() {

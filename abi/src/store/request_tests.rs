@@ -29,6 +29,7 @@ fn all() -> Vec<StoreRequest> {
         StoreRequest::Store,
         StoreRequest::Attach,
         StoreRequest::Detach,
+        StoreRequest::Outcome,
     ]
 }
 
@@ -65,6 +66,6 @@ fn bytes_behind_the_last_field_and_other_numbers_are_refused() {
         own.body[REQUEST_BODY_BYTES - 1] = 1;
         assert_eq!(StoreRequest::decode(&own), Err(WireError::Reserved), "{request:?}");
     }
-    let other = OwnRequest { number: FIRST + 14, ..StoreRequest::Session.encode() };
-    assert_eq!(StoreRequest::decode(&other), Err(WireError::Kind { found: FIRST + 14 }));
+    let other = OwnRequest { number: FIRST + 15, ..StoreRequest::Session.encode() };
+    assert_eq!(StoreRequest::decode(&other), Err(WireError::Kind { found: FIRST + 15 }));
 }

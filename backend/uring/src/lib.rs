@@ -12,9 +12,9 @@
 //! Where the kernel gives no io_uring a few threads make the same requests ([`ThreadRing`]); a server
 //! loop holds one or the other ([`Requests`]).
 //!
-//! For the control plane's server loop, and for programs that read by themselves through the native
-//! interface. Nothing beneath a program's own libc has a use for it: its three calls are made here,
-//! but its memory is mapped and its descriptor closed through libc.
+//! For the control plane's server loop, for programs that read by themselves through the native
+//! interface, and for logs. Beneath a program's own libc it is used with care: its three calls are made
+//! here, but its memory is mapped and its descriptor closed through libc, where both are caught.
 #![warn(missing_docs)]
 
 use std::io;
@@ -118,6 +118,11 @@ impl<T> Uring<T> {
         // SAFETY: the ring is open as long as this has it, and nobody closes it meanwhile.
         let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
         ring.try_clone_to_owned()
+    }
+
+    /// Readable when something has completed that nobody has reaped.
+    pub fn descriptor(&self) -> i32 {
+        self.ring.as_raw_fd()
     }
 
     /// Operations under way or prepared.

@@ -130,7 +130,11 @@ impl Areas {
                 match self.jobs.get_mut(id) {
                     Some(job) => {
                         job.cut(errno);
-                        if job.is_over() { Begun::Over(id) } else { Begun::Passed }
+                        if job.is_over() {
+                            Begun::Over(id)
+                        } else {
+                            Begun::Passed
+                        }
                     }
                     None => Begun::Passed,
                 }
@@ -192,7 +196,9 @@ impl Areas {
         let (offset, bytes) = (run.offset, run.bytes);
         let geometry = self.disk.geometry();
         let (request, bytes) = match job.kind {
-            OpKind::Discard if geometry.discard_zeroes => (Request::Discard { offset, bytes }, bytes),
+            OpKind::Discard if geometry.discard_zeroes => {
+                (Request::Discard { offset, bytes }, bytes)
+            }
             // What a device shows after a discard might be what another one has written.
             OpKind::Zero | OpKind::Discard => (Request::Zero { offset, bytes }, bytes),
             kind => {
@@ -296,9 +302,7 @@ fn place(job: &Job, done: u64, bytes: u64, alignment: u64) -> Result<Place, i32>
 fn transfer(kind: OpKind, offset: u64, buffer: Buffer) -> Request {
     match kind {
         OpKind::Read => Request::Read { offset, into: buffer },
-        kind => {
-            Request::Write { offset, from: buffer, durable: kind == OpKind::WriteDurable }
-        }
+        kind => Request::Write { offset, from: buffer, durable: kind == OpKind::WriteDurable },
     }
 }
 

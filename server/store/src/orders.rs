@@ -18,11 +18,14 @@ pub fn carry_out(sessions: &mut Sessions<Areas>, order: StoreOrder) {
     let areas = &mut sessions.engine.service;
     match order {
         StoreOrder::Device(device) => replace_device(sessions, device),
-        StoreOrder::Area { area, bytes, pieces, meter } => take_area(areas, area, bytes, &pieces, meter),
+        StoreOrder::Area { area, bytes, pieces, meter } => {
+            take_area(areas, area, bytes, &pieces, meter)
+        }
         StoreOrder::Gone { area } => drop(areas.areas.remove(&area)),
         StoreOrder::Open { session, handle, area, rights } => {
             let held = Held { session, area, rights, jobs: 0, is_closed: false };
-            areas.handles.insert(handle, held);
+            // No handle is given twice; one that is there has operations.
+            areas.handles.entry(handle).or_insert(held);
         }
         StoreOrder::Close { handle, .. } => close(sessions, handle),
         StoreOrder::Bytes { area, bytes, is_asked } => {

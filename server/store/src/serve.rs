@@ -86,11 +86,9 @@ fn check(turn: &Turn<'_, Areas>, asked: &Operation) -> Result<Job, Refusal> {
 fn wanted(kind: OpKind) -> Option<AreaRights> {
     match kind {
         OpKind::Read => Some(AreaRights::READ),
-        OpKind::Write
-        | OpKind::WriteDurable
-        | OpKind::Fsync
-        | OpKind::Zero
-        | OpKind::Discard => Some(AreaRights::WRITE),
+        OpKind::Write | OpKind::WriteDurable | OpKind::Fsync | OpKind::Zero | OpKind::Discard => {
+            Some(AreaRights::WRITE)
+        }
         _ => None,
     }
 }

@@ -35,7 +35,8 @@ fn borders() -> Vec<u64> {
         u64::MAX - 511,
         u64::MAX,
     ];
-    points.into_iter().flat_map(|at| [at.wrapping_sub(512), at.wrapping_sub(1), at, at + 1 - (at >> 63)]).collect()
+    let around = |at: u64| [at.wrapping_sub(512), at.wrapping_sub(1), at, at.wrapping_add(1)];
+    points.into_iter().flat_map(around).collect()
 }
 
 #[test]

@@ -35,12 +35,8 @@ fn bytes_are_written_and_read_over_extents_and_pieces_of_the_window() {
 
 #[test]
 fn memory_that_the_device_cannot_use_goes_by_a_bounce_buffer_in_as_many_parts_as_it_takes() {
-    let strict = Geometry {
-        bytes: 0,
-        sector_bytes: 512,
-        memory_alignment: 512,
-        discard_zeroes: true,
-    };
+    let strict =
+        Geometry { bytes: 0, sector_bytes: 512, memory_alignment: 512, discard_zeroes: true };
     let mut on = Loop::new(MemoryDevice::new(4 << 20).with_geometry(strict), 1);
     on.area(1, &[piece(512, 3 << 20)]);
     let handle = on.open(0, 9, 1, BOTH);
@@ -102,19 +98,13 @@ fn what_is_beyond_the_area_or_no_whole_sector_is_refused_and_changes_nothing() {
 
 #[test]
 fn zeroed_and_discarded_bytes_read_as_zero_whatever_the_device_shows_of_discarded_ones() {
-    let shows = Geometry {
-        bytes: 0,
-        sector_bytes: 512,
-        memory_alignment: 1,
-        discard_zeroes: false,
-    };
+    let shows =
+        Geometry { bytes: 0, sector_bytes: 512, memory_alignment: 1, discard_zeroes: false };
     let mut on = Loop::new(full_device(1 << 20).with_geometry(shows), 1);
     on.area(1, &[piece(8192, 1024), piece(0, 1024)]);
     let handle = on.open(0, 9, 1, BOTH);
-    let change = |kind, offset, argument| Operation {
-        argument,
-        ..operation(kind, handle, offset, &[])
-    };
+    let change =
+        |kind, offset, argument| Operation { argument, ..operation(kind, handle, offset, &[]) };
     assert_eq!(on.run(0, &change(OpKind::Zero, 512, 512)), 512);
     assert_eq!(on.run(0, &change(OpKind::Discard, 1024, 512)), 512);
     assert_eq!(on.run(0, &operation(OpKind::Read, handle, 0, &[(0, 2048)])), 2048);

@@ -27,7 +27,7 @@ use heliostat_ring::{
 use super::call::CallLine;
 use super::record::push_encoded;
 use super::server_connection::is_kept;
-use super::LinkError;
+use super::{LinkError, SharedError};
 
 /// A session's rings and call line, for any thread of the process.
 pub struct SharedConnection {
@@ -56,17 +56,6 @@ struct State {
     sleepers: usize,
     last_tag: u64,
     failed: Option<SharedError>,
-}
-
-/// Why an operation has no result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SharedError {
-    /// The control plane has ended, or the session: it may have been done or not.
-    Gone,
-    /// As many are under way as the session may have; it was not begun.
-    Full,
-    /// The server broke the protocol.
-    Link(LinkError),
 }
 
 /// Whose completion is waited for.
@@ -315,7 +304,11 @@ impl SharedConnection {
         }
     }
 
-    fn lead(&self, own: Own<'_>, until: Option<Instant>) -> Result<Option<Completion>, SharedError> {
+    fn lead(
+        &self,
+        own: Own<'_>,
+        until: Option<Instant>,
+    ) -> Result<Option<Completion>, SharedError> {
         let mut receiving = lock(&self.receiving);
         let found = self.await_own(&mut receiving, own, until);
         drop(receiving);

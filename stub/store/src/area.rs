@@ -1,19 +1,14 @@
 //! An open area: what it is, and how this process reads and writes it.
 
-use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
+use crate::device::{AreaIo, DEPTH};
+use crate::opened::Opened;
+use crate::transfer::Transfer;
+use crate::{Shared, StoreError, OWN_USER};
 use heliostat_abi::store::{
     AreaKind, AreaName, AreaRights, Creation, StoreRequest, Way, WayWanted,
 };
-use heliostat_backend_block::Buffer;
-
-use crate::device::{AreaIo, DEPTH};
-use crate::link::Link;
-use crate::opened::Opened;
-use crate::pages::PageRun;
-use crate::transfer::Transfer;
-use crate::{Shared, StoreError, OWN_USER};
 
 /// An open area. Dropped with the last of its devices, its handle is given back.
 pub struct Area {
@@ -110,45 +105,6 @@ impl Area {
     /// The control plane has ended, or the kernel tells nothing.
     pub fn claim_alone(&self) -> Result<bool, StoreError> {
         self.opened.claim_alone()
-    }
-
-    /// Makes memory for operations that needs no copy on the way: by the emulated way a part of the
-    /// window, else memory of this process.
-    ///
-    /// # Errors
-    /// There is no memory, or no room in the window.
-    pub fn buffer(&self, bytes: usize) -> Result<AreaBuffer, StoreError> {
-        if self.opened.device.is_some() {
-            return Ok(AreaBuffer { buffer: Buffer::new(bytes)?, place: None });
-        }
-        let link = self.opened.shared.link()?;
-        let run = link.take(bytes).ok_or(StoreError::Device(
-            heliostat_backend_block::BlockError::Device { errno: libc::ENOMEM },
-        ))?;
-        let buffer = Buffer { memory: link.window.clone(), at: run.at(), bytes };
-        Ok(AreaBuffer { buffer, place: Some((link, run)) })
-    }
-}
-
-/// Memory for operations on an area. It is kept until they have completed.
-pub struct AreaBuffer {
-    buffer: Buffer,
-    place: Option<(Arc<Link>, PageRun)>,
-}
-
-impl Deref for AreaBuffer {
-    type Target = Buffer;
-
-    fn deref(&self) -> &Buffer {
-        &self.buffer
-    }
-}
-
-impl Drop for AreaBuffer {
-    fn drop(&mut self) {
-        if let Some((link, run)) = self.place.take() {
-            link.give_back(run);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One request of the store service and its answer, in the session that the handles belong to.
 
 use heliostat_abi::session::record::Reply;
-use heliostat_abi::store::{StoreReply, StoreRequest};
+use heliostat_abi::store::{StoreReply, StoreRequest, Why};
 use heliostat_base::fd::OwnedFd;
 use heliostat_client::{ControlError, OwnSession};
 
@@ -26,7 +26,7 @@ impl AskStore for OwnSession {
         request: &StoreRequest,
         fds: &[i32],
     ) -> Result<(StoreReply, Vec<OwnedFd>), StoreError> {
-        match self.ask(request.encode(), fds).map_err(StoreError::Control)? {
+        match outlasted(self, request, fds)? {
             (Reply::Own(own), fds) => match StoreReply::decode(&own) {
                 Ok(StoreReply::NotDone(not_done)) => Err(StoreError::NotDone(not_done)),
                 Ok(reply) => Ok((reply, fds)),
@@ -37,7 +37,7 @@ impl AskStore for OwnSession {
     }
 
     fn tell_store(&self, request: &StoreRequest) -> Result<(), StoreError> {
-        match self.ask(request.encode(), &[]).map_err(StoreError::Control)? {
+        match outlasted(self, request, &[])? {
             (Reply::Done, _) => Ok(()),
             (Reply::Own(own), _) => match StoreReply::decode(&own) {
                 Ok(StoreReply::NotDone(not_done)) => Err(StoreError::NotDone(not_done)),
@@ -46,4 +46,24 @@ impl AskStore for OwnSession {
             (reply, _) => Err(StoreError::Control(ControlError::from(&reply))),
         }
     }
+}
+
+/// Asks, and goes on asking for the outcome as long as the control plane says that the change takes its
+/// time: it answers each time, so that the program knows that it is there.
+fn outlasted(
+    session: &OwnSession,
+    request: &StoreRequest,
+    fds: &[i32],
+) -> Result<(Reply, Vec<OwnedFd>), StoreError> {
+    let mut answered = session.ask(request.encode(), fds).map_err(StoreError::Control)?;
+    while is_later(&answered.0) {
+        let outcome = StoreRequest::Outcome.encode();
+        answered = session.ask(outcome, &[]).map_err(StoreError::Control)?;
+    }
+    Ok(answered)
+}
+
+fn is_later(reply: &Reply) -> bool {
+    let Reply::Own(own) = reply else { return false };
+    matches!(StoreReply::decode(own), Ok(StoreReply::NotDone(no)) if no.why == Why::Later)
 }

@@ -33,9 +33,7 @@ impl AreaIo {
         let depth = depth.max(1);
         let device: Box<dyn Device> = match &opened.device {
             Some(device) => Box::new(direct(opened, device, depth)?),
-            None => {
-                Box::new(EmulatedDevice::new(opened.shared.link()?, opened.clone(), depth))
-            }
+            None => Box::new(EmulatedDevice::new(opened.shared.link()?, opened.clone(), depth)),
         };
         Ok(AreaIo { way: opened.is.way, device, _opened: opened.clone() })
     }

@@ -112,12 +112,8 @@ impl EmulatedDevice {
                 part.run = Some(run);
                 if part.kind != OpKind::Read {
                     // Both ranges were checked, of the buffer when the operation was begun.
-                    let _ = buffer.memory.copy_to(
-                        buffer.at,
-                        &self.link.window,
-                        run.at(),
-                        buffer.bytes,
-                    );
+                    let _ =
+                        buffer.memory.copy_to(buffer.at, &self.link.window, run.at(), buffer.bytes);
                 }
                 run.at()
             };

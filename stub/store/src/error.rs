@@ -86,7 +86,9 @@ impl fmt::Display for StoreError {
         match self {
             Self::Name(error) => error.fmt(f),
             Self::Operation(error) => error.fmt(f),
-            Self::InUse => f.write_str("a device of the area is in use in this process: drop it first"),
+            Self::InUse => {
+                f.write_str("a device of the area is in use in this process: drop it first")
+            }
             Self::NotDone(not_done) => not_done.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Gone => f.write_str(
@@ -94,7 +96,9 @@ impl fmt::Display for StoreError {
             ),
             Self::NotDriven(error) => write!(f, "the granted device cannot be driven: {error}"),
             Self::Control(error) => error.fmt(f),
-            Self::Corrupt => f.write_str("the control plane answered nonsense; are both one version?"),
+            Self::Corrupt => {
+                f.write_str("the control plane answered nonsense; are both one version?")
+            }
             Self::Mapping(error) => error.fmt(f),
             Self::Link(error) => error.fmt(f),
         }

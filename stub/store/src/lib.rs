@@ -17,6 +17,7 @@
 
 mod area;
 mod ask;
+mod buffer;
 mod change;
 mod creation;
 mod device;
@@ -27,13 +28,15 @@ mod listing;
 mod opened;
 mod pages;
 mod transfer;
+mod waited;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use heliostat_abi::store::{StoreReply, StoreRequest};
 use heliostat_client::{session, OwnSession};
 
-pub use area::{Area, AreaBuffer};
+pub use area::Area;
+pub use buffer::AreaBuffer;
 pub use creation::NewArea;
 pub use device::{AreaIo, DEPTH};
 pub use error::StoreError;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
@@ -188,8 +189,9 @@ fn alignment(file: &OwnedFd, is_direct: bool) -> (u32, u32) {
 }
 
 pub(super) fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
-    let mut file =
-        File::create_new(path).map_err(|error| OpenError::system("open(O_EXCL)", &error))?;
+    // What lies in it is nobody's to read but by who opened it.
+    let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
+    let mut file = made.map_err(|error| OpenError::system("open(O_EXCL)", &error))?;
     fill(&mut file, bytes).and_then(|()| sync_folder(path)).map_err(|error| {
         let _ = std::fs::remove_file(path);
         OpenError::system("write", &error)

@@ -101,12 +101,8 @@ impl World {
             image.fill(offset, bytes, OWN).unwrap();
         }
         let seen = Arc::new(Mutex::new(image.clone()));
-        let strict = Geometry {
-            bytes: 0,
-            sector_bytes: 512,
-            memory_alignment: 512,
-            discard_zeroes: false,
-        };
+        let strict =
+            Geometry { bytes: 0, sector_bytes: 512, memory_alignment: 512, discard_zeroes: false };
         let device = MemoryDevice::of(image).with_geometry(strict).in_random_order(9);
         let mut on = Loop::new(Seen(device, seen.clone()), 2);
         on.area(2, &[piece(READ_ONLY.0, READ_ONLY.1)]);

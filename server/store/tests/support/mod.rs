@@ -144,7 +144,9 @@ impl Loop {
     }
 
     pub fn sweep(&mut self, times: usize) {
-        (0..times).for_each(|_| drop(self.server.sweep()));
+        for _ in 0..times {
+            self.server.sweep();
+        }
     }
 
     /// What has completed, if something has.
