@@ -142,11 +142,13 @@ def test_an_ordinary_user_mounts_and_sees_what_that_user_may(harness, holder_pro
         done = subprocess.run(words, env=harness.environment(), capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         try:
-            assert as_user("ls", f"{folder}/memory") == "mine\n~0\n" or "mine" in as_user("ls", f"{folder}/memory")
+            assert set(as_user("ls", f"{folder}/memory").split()) == {"mine", "~0"}
+            assert as_user("ls", f"{folder}/memory/~0").split() == ["shown"]
             assert as_user("ls", "-l", f"{folder}/memory/mine").startswith("-rw-------")
-            assert "hidden" not in as_user("find", folder)
-            # Without a rule another user's region is nobody's to map.
-            assert subprocess.run([*AS_USER, "cat", f"{folder}/memory/~0/hidden"], capture_output=True).returncode != 0
+            assert as_user("ls", "-l", f"{folder}/memory/~0/shown").startswith("-r--r--r--")
+            assert as_user("head", "-c", "4", f"{folder}/memory/~0/shown") == "open"
+            for wrong in (["cat", f"{folder}/memory/~0/hidden"], ["sh", "-c", f"echo x > {folder}/memory/~0/shown"]):
+                assert subprocess.run([*AS_USER, *wrong], capture_output=True).returncode != 0, wrong
             # Not even root, as the mount is one user's.
             assert fails(lambda: os.listdir(folder)) == errno.EACCES
         finally:
@@ -181,7 +183,7 @@ def test_without_the_device_the_commands_do_the_same(harness, holder_program, tm
     refused = call("mount", tmp_path)
     assert refused.returncode == 1 and b"/dev/fuse" in refused.stderr and b"heliostat ls" in refused.stderr
     assert doctor(*hidden)["names as files (mount)"]["verdict"] == "warn"
-    assert call("ls").stdout.split() == [b"lock/", b"memory/", b"net/", b"rpc/", b"sessions/", b"snapshot/", b"status"]
+    assert call("ls").stdout.split() == [b"lock/", b"memory/", b"net/", b"rpc/", b"sessions/", b"snapshot/", b"status", b"store/"]
     assert call("ls", "/memory").stdout == b"kv\n"
     assert b"rw" in call("ls", "-l", "/memory").stdout
     assert call("cat", "/snapshot/heat/current").stdout == (7).to_bytes(8, "little") * 8192
