@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
-from heliostat_run import BINARY, Harness, Side
-from mounts import mounted, why_not
+from heliostat_run import Harness
+from mounts import Holder, holder_program, mounted, why_not  # noqa: F401
 from regions import start_control
 
 pytestmark = [
@@ -87,6 +86,35 @@ def test_the_commands_do_the_same(stored, tmp_path):
     assert (tmp_path / "back").read_bytes()[:5] == b"by cp"
     listed = json.loads(harness.call("ls", "--json", "/store/disk"))
     assert listed[0]["name"] == "a" and listed[0]["bytes"] == AREA_BYTES
+
+
+def test_a_log_is_the_lines_that_a_program_wrote_and_its_records(stored, holder_program):  # noqa: F811
+    harness, folder = stored
+    writer = Holder.start(harness, holder_program)
+    assert writer.tell("log /store/orders/today 1048576") == "log"
+    here = folder / "store/orders/today"
+    assert sorted(os.listdir(here)) == ["data", "records"] and (here / "data").stat().st_size == 0
+    for number in range(200):
+        writer.tell(f"append order-{number}")
+    wanted = "".join(f"order-{number}\n" for number in range(200))
+    with open(here / "data") as opened:
+        assert opened.read(100) == wanted[:100]
+        writer.tell("append order-200")
+        assert opened.read() == wanted[100:], "what is open is what the log was"
+    assert (here / "data").read_text() == wanted + "order-200\n", "and what is opened now has more"
+    records = [json.loads(line) for line in (here / "records").read_text().splitlines()]
+    assert [record["text"] for record in records] == (wanted + "order-200\n").splitlines(keepends=True)
+    assert [record["sequence"] for record in records] == sorted(record["sequence"] for record in records)
+    run("grep", "-q", "order-150", here / "data")
+    # Its owner is down, and so nobody has it open.
+    writer.kill()
+    assert (here / "data").read_text() == wanted + "order-200\n"
+    assert harness.call("cat", "/store/orders/today/data") == wanted + "order-200\n"
+    again = Holder.start(harness, holder_program)
+    again.tell("log /store/orders/today 1048576")
+    again.tell("append order-201")
+    assert (here / "data").read_text().endswith("order-200\norder-201\n")
+    again.kill()
 
 
 def test_a_log_that_is_none_yet_says_so(stored):
