@@ -35,12 +35,17 @@ class Kind:
 
     def torn_bytes(self, folder: Path) -> int:
         """How many bytes the last write has too few, as the program's own check says; raises for any other flaw."""
-        [manifest] = folder.glob("appendonlydir/*.manifest")
-        checked = subprocess.run([self.check, manifest], capture_output=True, text=True, timeout=120, check=False)
+        # Not by the manifest at once: Valkey's check does not know the beginning of its own base file.
+        [manifest] = folder.glob("appendonlydir/appendonly.aof.manifest")
+        logs = re.findall(r"^file (\S+) seq \d+ type i", manifest.read_text(), re.MULTILINE)
+        return sum(self.torn_bytes_of(manifest.with_name(log)) for log in logs)
+
+    def torn_bytes_of(self, log: Path) -> int:
+        checked = subprocess.run([self.check, log], capture_output=True, text=True, timeout=120, check=False)
         said = checked.stdout + checked.stderr
         if re.search(r"(is|are) valid$", said.strip()):
             return 0
-        torn = re.search(r"filename=\S+\.incr\.aof, size=\d+, ok_up_to=\d+, ok_up_to_line=\d+, diff=(\d+)", said)
+        torn = re.search(r"ok_up_to=\d+, ok_up_to_line=\d+, diff=(\d+)", said)
         if torn is None or not 0 < int(torn[1]) < TORN_BYTES_MAX:
             raise AssertionError(said)
         return int(torn[1])

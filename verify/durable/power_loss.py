@@ -63,9 +63,9 @@ sleep 500
 """
 STATUS = "heliostat status --json | tr -d ' \\n' | grep -o '\"held_sends\":[0-9]*'"
 CHECK = BEGIN + """
-redis-check-aof /data/appendonlydir/*.manifest 2>&1 | tail -n 1 | grep -qE '(is|are) valid' || {
+redis-check-aof /data/appendonlydir/appendonly.aof.manifest 2>&1 | tail -n 1 | grep -qE '(is|are) valid' || {
     echo "guest: a torn end"
-    yes | redis-check-aof --fix /data/appendonlydir/*.manifest | tail -n 3
+    yes | redis-check-aof --fix /data/appendonlydir/appendonly.aof.manifest | tail -n 3
 }
 eval "$redis" &
 served
