@@ -47,7 +47,7 @@ cli="redis-cli -p 7000"
 served() { i=0; until $cli ping 2>&1 | grep -q PONG; do i=$((i+1)); [ $i -lt 300 ] || { cat /tmp/log; exit 2; }; sleep 0.2; done; }
 """
 # Each client writes keys of its own; half of them are under Heliostat.
-LOAD = BEGIN + """
+LOAD = """
 eval "{server} $redis --appendfsync {flushes}" &
 served
 write() {{ i=0; while :; do i=$((i+1)); echo "SET {round}:$1:$i {round}:$1:$i"; done; }}
@@ -135,12 +135,13 @@ def machine() -> Machine:
         guest.add(Path("/usr/bin") / name, f"/bin/{name}")
     for name in ("heliostat", "heliostatd", "libheliostat_posix.so"):
         guest.add(BUILT / name, f"/bin/{name}")
+        subprocess.run(["strip", guest.root / "bin" / name], check=True)
     return Machine(guest, kernel, PLACE / "disk.img")
 
 
 def lose(machine: Machine, number: int, chosen: random.Random, **words: str) -> tuple[set[str], set[str], int]:
     """One loss of power: what was acknowledged before, what is there after, and replies that were held back."""
-    job = LOAD.format(round=number, rewriting=chosen.choice([1, 2, 400]), **words)
+    job = BEGIN + LOAD.format(round=number, rewriting=chosen.choice([1, 2, 400]), **words)
     said = machine.load(job, 200, chosen.uniform(0, 3))
     kept, found = set(KEPT.findall(said)), machine.check()
     held = max([0, *map(int, HELD.findall(said))])
