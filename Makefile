@@ -87,7 +87,7 @@ test: setup build ## everything that must hold: crates, loom models, lint, progr
 test-rust: ## unit and integration tests of the crates
 	$(CARGO) test --workspace
 	@echo "delegated operations once more, in a control plane behind a container's filter"
-	HELIOSTAT_TEST_FILTERED=1 $(CARGO) test -p heliostatd --test 'delegated*'
+	HELIOSTAT_TEST_FILTERED=1 $(CARGO) test --workspace --test 'delegated*'
 
 test-loom: ## memory orders of what is shared, exhaustively, under loom
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \

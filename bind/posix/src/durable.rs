@@ -5,10 +5,12 @@
 //! decides: it goes on, its bytes are held back, or it waits.
 
 use heliostat_abi::code::Unheld;
-use heliostat_abi::place::DURABLE_VARIABLE;
+use heliostat_abi::place::{DURABLE_LOG_VARIABLE, DURABLE_VARIABLE};
 use heliostat_base::call as kernel;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::{Errno, Sysno};
 use heliostat_interpose::Verdict;
+use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::flush::{self, names, Asked};
 use heliostat_stub_posix::net::watch::sets;
 use heliostat_stub_posix::net::{commit, socket, unflushed};
@@ -16,7 +18,7 @@ use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread;
 
 use crate::call::Call;
-use crate::{harmless, mappings};
+use crate::{harmless, kept, mappings};
 
 /// Where the kernel lists what is mapped.
 const MAPS: &str = "/proc/self/maps";
@@ -28,6 +30,9 @@ pub fn begin() -> bool {
     names::set(patterns.as_bytes());
     if names::is_none() {
         return false;
+    }
+    if let Some(path) = std::env::var_os(DURABLE_LOG_VARIABLE).filter(|path| !path.is_empty()) {
+        flush::set_log(path.into());
     }
     // What is mapped by now is nobody else's but for what a library before this one has done.
     let is_shared = |line: &str| {
@@ -59,8 +64,12 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
     if let Some(errno) = refused(kind, call) {
         return Some(call.answer(Some(Err(errno))));
     }
-    if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
+    if flush::is_kept() && kept::is_changed_by(kind, call) {
         commit::settle();
+        flush::forget_logged();
+    }
+    if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
+        await_flush(kind, call);
         // What has been waited for may have failed.
         return refused(kind, call).map(|errno| call.answer(Some(Err(errno))));
     }
@@ -134,6 +143,24 @@ fn delivers_nothing(call: &Call<'_>) -> bool {
     call.word(1) == 0 || call.int(0) == libc::SIG_BLOCK || kernel::pending_signals() == 0
 }
 
+/// Waits until nothing is held back; one that reads only until there is something to read, since it lets
+/// nothing out.
+fn await_flush(kind: Sysno, call: &Call<'_>) {
+    let reads = matches!(
+        kind,
+        Sysno::read
+            | Sysno::readv
+            | Sysno::recvfrom
+            | Sysno::recvmsg
+            | Sysno::accept
+            | Sysno::accept4
+    );
+    match reads && is_single_threaded() {
+        true => poll::outlast_read(call.int(0)),
+        false => commit::settle(),
+    }
+}
+
 fn direct(fd: i32) -> Option<u32> {
     match table::kind(fd) {
         DescriptorKind::Socket(index) if !socket::at(index).is_native() => Some(index),
@@ -181,5 +208,7 @@ pub fn give_up(reason: Unheld) {
     if !names::is_none() {
         flush::refuse(reason);
         before_child();
+        // What is written from now on goes by the log no more.
+        flush::forget_logged();
     }
 }

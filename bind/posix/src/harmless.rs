@@ -38,7 +38,8 @@ const UNSEEN: &[Sysno] = &[
 const SEEN: &[Sysno] = &[
     Sysno::epoll_create, Sysno::epoll_create1, Sysno::getsockopt, Sysno::rt_sigaction,
     // These look, publish and sleep by themselves: `heliostat_stub_posix::net::unflushed`.
-    Sysno::epoll_wait, Sysno::epoll_pwait, Sysno::epoll_pwait2,
+    Sysno::epoll_wait, Sysno::epoll_pwait, Sysno::epoll_pwait2, Sysno::poll, Sysno::ppoll,
+    Sysno::select, Sysno::pselect6,
     // Judged by their own functions: `durable`, `mappings`.
     Sysno::fdatasync, Sysno::fsync, Sysno::mmap, Sysno::mprotect, Sysno::pkey_mprotect,
 ];

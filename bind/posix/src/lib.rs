@@ -30,6 +30,7 @@ mod fault_action;
 mod files;
 mod handler;
 mod harmless;
+mod kept;
 mod libraries;
 mod mappings;
 mod memory;

@@ -37,7 +37,8 @@ pub fn holds_files() -> bool {
 
 /// mmap(2)
 pub fn mmap(call: &mut Call<'_>) -> Verdict {
-    if names::is_none() {
+    // The stub maps for itself in its sections.
+    if names::is_none() || thread::is_in_section() {
         return Verdict::Pass;
     }
     let (protection, flags, fd) = (call.int(2), call.int(3), call.int(4));
@@ -48,8 +49,7 @@ pub fn mmap(call: &mut Call<'_>) -> Verdict {
     if is_shared(fd, flags) || flags & libc::MAP_ANONYMOUS == 0 && !is_local(fd) {
         durable::give_up(Unheld::Shared);
     }
-    if flags & libc::MAP_FIXED != 0 && holds_files() && flush::is_busy() && !thread::is_in_section()
-    {
+    if flags & libc::MAP_FIXED != 0 && holds_files() && flush::is_busy() {
         commit::settle();
     }
     if flags & libc::MAP_ANONYMOUS == 0 && !is_librarys {

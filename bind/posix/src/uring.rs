@@ -5,7 +5,7 @@
 use heliostat_abi::code::{Native, Unheld};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::program_rings::{self, Program, Unseen, PARAMS_BYTES};
-use heliostat_stub_posix::uring;
+use heliostat_stub_posix::{thread, uring};
 
 use std::mem::MaybeUninit;
 
@@ -45,7 +45,7 @@ impl Program for Guarded {
 /// io_uring_setup(2)
 pub fn setup(call: &mut Call<'_>) -> Verdict {
     let answer = by_kernel(call);
-    if let Ok(ring) = answer {
+    if let (Ok(ring), false) = (answer, thread::is_in_section()) {
         durable::give_up(Unheld::Ring);
         let mut params = [0; PARAMS_BYTES];
         let seen = match Guarded.fetch(call.word(1), &mut params) {
