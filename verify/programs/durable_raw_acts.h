@@ -87,6 +87,19 @@ static void act_closed_by_range(void) { check(close_range(pair[0], pair[0], 0), 
 static void act_exit_of_thread(void) { raw(SYS_exit, 0, 0, 0); }
 static void act_exit_by_libc(void) { syscall(SYS_exit, 0); }
 
+/* What one takes, the other does not find any more. */
+static void ready_taken(void) { check(write(ends[1], "?", 1), "write"); }
+static void watch_taken(void) {
+    struct pollfd it = {ends[0], POLLIN, 0};
+    check(poll(&it, 1, -1), "poll");
+    while (poll(&it, 1, 0) == 1)
+        nap();
+}
+static void act_taken(void) {
+    char byte;
+    check(read(ends[0], &byte, 1), "read");
+}
+
 /* Objects of the kernel that both have. */
 static void make_event(void) { made = check(eventfd(0, 0), "eventfd"); }
 static void watch_made(void) {
@@ -276,6 +289,10 @@ static void make_watched(void) {
 static void act_read_at(void) {
     char byte;
     check(pread(file, &byte, 1, 0), "pread");
+}
+static void act_read(void) {
+    char byte;
+    check(read(file, &byte, 1), "read");
 }
 static void act_times(void) { check(futimens(file, 0), "futimens"); }
 static void act_listed(void) {

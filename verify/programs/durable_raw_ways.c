@@ -96,6 +96,8 @@ static const struct way ways[] = {
     {"seen_mapped_over", make_other, ready_mapped, watch_mapped, act_mapped_over},
     {"seen_remapped", make_other, ready_mapped, watch_mapped, act_remapped},
     {"seen_read_at", make_watched, 0, watch_made, act_read_at},
+    {"seen_read", make_watched, 0, watch_made, act_read},
+    {"seen_taken", 0, ready_taken, watch_taken, act_taken},
     {"seen_times", make_watched, 0, watch_made, act_times},
     {"seen_listed", make_watched, 0, watch_made, act_listed},
     {"order_overwrite", 0, 0, 0, act_overwrite},
