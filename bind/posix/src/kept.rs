@@ -61,9 +61,7 @@ fn opens_to_change(flags: i32) -> bool {
 fn changes_descriptor(call: &Call<'_>, keeps: impl Fn() -> bool) -> bool {
     match call.int(1) {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => keeps(),
-        libc::F_SETFL => {
-            call.int(2) & libc::O_APPEND == 0 && kernel::is_regular_file(call.int(0))
-        }
+        libc::F_SETFL => call.int(2) & libc::O_APPEND == 0 && kernel::is_regular_file(call.int(0)),
         _ => false,
     }
 }
