@@ -49,7 +49,7 @@ class Kind:
     def torn_bytes_of(self, log: Path) -> int:
         checked = subprocess.run([self.check, log], capture_output=True, text=True, timeout=120, check=False)
         said = checked.stdout + checked.stderr
-        if re.search(r"(is|are) valid$", said.strip()):
+        if re.search(r"is (valid|empty)$", said.strip()):
             return 0
         torn = re.search(r"ok_up_to=\d+, ok_up_to_line=\d+, diff=(\d+)", said)
         if torn is None or not 0 < int(torn[1]) < TORN_BYTES_MAX:
