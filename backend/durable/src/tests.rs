@@ -23,6 +23,8 @@ use crate::entry::{self, Entry, Head};
 use crate::{recover, Boot, What};
 
 const AREA: Area = Area { offset: 0, bytes: 24 << 10 };
+const GEOMETRY: Geometry =
+    Geometry { bytes: 0, sector_bytes: 512, memory_alignment: 512, discard_zeroes: false };
 const PAGE: usize = 512;
 const OLD_BOOT: [u8; 16] = [1; 16];
 const LONG_AGO: Duration = Duration::from_secs(1000);
@@ -75,9 +77,7 @@ fn long_ago() -> SystemTime {
 }
 
 fn memory() -> MemoryDevice {
-    let geometry =
-        Geometry { bytes: 0, sector_bytes: 512, memory_alignment: 512, discard_zeroes: false };
-    MemoryDevice::new(AREA.bytes).with_geometry(geometry)
+    MemoryDevice::new(AREA.bytes).with_geometry(GEOMETRY)
 }
 
 fn options() -> Options {
@@ -245,12 +245,7 @@ fn run(device: MemoryDevice, force: bool) -> (What, Recorder) {
 
 /// Whether recovery has said in the log of this state that it has begun.
 fn is_marked(state: &CrashState) -> bool {
-    let device = MemoryDevice::of(state.image().clone()).with_geometry(Geometry {
-        bytes: AREA.bytes,
-        sector_bytes: 512,
-        memory_alignment: 512,
-        discard_zeroes: false,
-    });
+    let device = MemoryDevice::of(state.image().clone()).with_geometry(GEOMETRY);
     let log = Log::open(Box::new(device), AREA, options()).unwrap();
     let is_mark = |payload: &[u8]| matches!(entry::decode(payload), Ok(Entry::Mark(_)));
     let found = log.read().any(|entry| is_mark(&entry.unwrap().payload));
@@ -303,7 +298,7 @@ fn after_every_crash_what_was_acknowledged_is_in_the_file_and_nothing_else() {
             for variant in 0..4 {
                 let before = remains(promise, variant, &mut random);
                 scene.put(&before, long_ago());
-                let device = MemoryDevice::of(image.clone()).with_geometry(memory_geometry());
+                let device = MemoryDevice::of(image.clone()).with_geometry(GEOMETRY);
                 let (what, recorder) = run(device, false);
                 judge(&scene.content(), promise, &format!("{about}, variant {variant}"));
                 states += 1;
@@ -318,10 +313,6 @@ fn after_every_crash_what_was_acknowledged_is_in_the_file_and_nothing_else() {
         }
     }
     assert!(states > 1000 && restored > 200 && repeated > 3, "{states} {restored} {repeated}");
-}
-
-fn memory_geometry() -> Geometry {
-    Geometry { bytes: AREA.bytes, sector_bytes: 512, memory_alignment: 512, discard_zeroes: false }
 }
 
 /// A log that has these entries.
