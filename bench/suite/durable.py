@@ -1,7 +1,7 @@
 """Redis SET with `appendfsync always`: plain Linux over TCP against Heliostat with output commit.
 
 Both keep every acknowledged write through a crash; plain Redis waits for the device in each turn of
-its loop, under `--durable '*.aof'` replies wait instead. Aims: 5 times as many SETs with 50
+its loop, under `--durable '*.aof'` replies wait instead, and with `--log` the flush is one write of a log. Aims: 5 times as many SETs with 50
 connections, 1.3 times with one; GET is not hurt while others write. The files lie where
 HELIOSTAT_BENCH_DISK says (a real disk; /var/tmp otherwise).
 """
@@ -23,19 +23,21 @@ LOADS = {Load(50): 5.0, Load(1): 1.3}
 SETS_MIN = 2_000
 # Waits for the device, over direct connections: what the streams alone are worth.
 DIRECT = Transport("Heliostat, waiting", Side.HELIOSTAT)
+LOGGED = Transport("Heliostat, log", Side.HELIOSTAT)
 DURABLE = "*.aof"
 
 
 def servers(bench: Bench, folder: Path) -> dict:
     """One for each way and placement, with a folder each."""
     started = {}
-    for transport in [TCP] + ([] if bench.harness.plain else [DIRECT, HELIOSTAT]):
+    for transport in [TCP] + ([] if bench.harness.plain else [DIRECT, HELIOSTAT, LOGGED]):
         for place in placements():
             kept = folder / f"{len(started)}"
             kept.mkdir()
-            durable = DURABLE if transport is HELIOSTAT else ""
+            durable = DURABLE if transport in (HELIOSTAT, LOGGED) else ""
+            log = kept / "log" if transport is LOGGED else None
             started[transport.name, place.name] = redis_load.start(
-                bench.harness, transport, place, KEPT, kept, durable
+                bench.harness, transport, place, KEPT, kept, durable, log
             )
     return started
 
@@ -51,9 +53,9 @@ def sets(bench: Bench, started: dict, load: Load, aim: float) -> list[Result]:
         {arm: (arm, server) for arm, server in started.items()},
         lambda pair: redis_load.once(harness, pair[1], load, "set", requests[pair[0]])["SET"],
     )
-    ours = (HELIOSTAT.name, TCP.name)
     found = [
-        compare_best(bench, f"durable SET {load} vs TCP", samples, value, ours, aim if value is RATE else None)
+        compare_best(bench, f"{what} {load} vs TCP", samples, value, (ours.name, TCP.name), aim if value is RATE else None)
+        for what, ours in (("durable SET", HELIOSTAT), ("durable SET by a log", LOGGED))
         for value in (RATE, P50, P99, SERVER_CPU)
     ]
     waiting = (HELIOSTAT.name, DIRECT.name)
@@ -74,7 +76,7 @@ def gets_beside_sets(bench: Bench, started: dict) -> list[Result]:
             writer.process.wait()
 
     samples = bench.alternate(started, sample)
-    pair = (HELIOSTAT.name, TCP.name)
+    pair = (LOGGED.name, TCP.name)
     return [
         compare_best(bench, "GET 50 connections beside 4 of durable SETs vs TCP", samples, value, pair, aim)
         for value, aim in ((RATE, 1.0), (P99, None))
