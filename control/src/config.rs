@@ -5,6 +5,7 @@
 //! silently ignored is worse than none.
 
 mod cluster;
+mod durable;
 pub(crate) mod error;
 pub(crate) mod field;
 mod locks;
@@ -16,6 +17,7 @@ mod rpc;
 pub use cluster::{
     Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport, EtcdAccess,
 };
+pub use durable::Durable;
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;
@@ -56,6 +58,8 @@ pub struct Config {
     pub locks: Locks,
     /// Remote procedure calls.
     pub rpc: Rpc,
+    /// Durable files of programs that are run by this configuration.
+    pub durable: Durable,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

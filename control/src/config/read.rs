@@ -9,8 +9,8 @@ use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
-    Channel, Cluster, Config, Daemon, Delegated, Limits, Locks, Log, LogFormat, LogLevel, Memory,
-    Quality, Rpc, LOOPS_MAX,
+    Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
+    Memory, Quality, Rpc, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -63,6 +63,7 @@ impl Config {
             "rate",
             "class",
             "quality",
+            "durable",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
@@ -92,6 +93,9 @@ impl Config {
         }
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
+        }
+        if let Some(field) = root.field("durable") {
+            config.durable = Durable::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;

@@ -12,6 +12,7 @@
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliostat_abi::code::Unlogged;
 use heliostat_backend_durable::entry::{Head, HEAD_BYTES};
@@ -282,7 +283,8 @@ fn write_entry(
         return Err(Unlogged::Full);
     }
     let mut room = log.reserve(bytes as usize).map_err(|_| Unlogged::Full)?;
-    let head = Head { boot: used.boot.id, file: kept.birth, offset: from, path: &kept.path };
+    let (boot, when) = (used.boot.id, seconds_now());
+    let head = Head { boot, file: kept.birth, offset: from, when, path: &kept.path };
     let put = room.put(&head.encode()).and_then(|()| room.put(&kept.path));
     put.map_err(|_| Unlogged::LogFailed)?;
     let mut copy = [0; COPY_BYTES];
@@ -296,6 +298,11 @@ fn write_entry(
     }
     let appended = room.commit().map_err(|_| Unlogged::LogFailed)?;
     Ok(appended.end())
+}
+
+/// Since 1970.
+fn seconds_now() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32)
 }
 
 fn flush_all<'a>(files: impl Iterator<Item = &'a Kept>) -> Result<(), ((u64, u64), Errno)> {
