@@ -103,17 +103,21 @@ class Bench:
     def sides(self) -> list[Side]:
         return [Side.PLAIN] if self.harness.plain else [Side.PLAIN, Side.HELIOSTAT]
 
-    def program(self, name: str) -> str:
+    def program(self, name: str, flags: tuple[str, ...] = ("-pthread",), ending: str = "") -> str:
         """Path of a measuring program, compiled when its source is newer."""
         if IS_BUILT:
-            return str(BUILT / name)
-        source, binary = SOURCES / f"{name}.c", REPORT / "bin" / name
+            return str(BUILT / f"{name}{ending}")
+        source, binary = SOURCES / f"{name}.c", REPORT / "bin" / f"{name}{ending}"
         binary.parent.mkdir(parents=True, exist_ok=True)
         newest = max(path.stat().st_mtime for path in (source, SOURCES / "tcp.h"))
         if not binary.exists() or binary.stat().st_mtime < newest:
-            gcc = ["gcc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", str(binary), str(source)]
+            gcc = ["gcc", "-O2", "-Wall", "-Wextra", *flags, "-o", str(binary), str(source)]
             subprocess.run(gcc, check=True)
         return str(binary)
+
+    def library(self, name: str) -> str:
+        """The same of a library that is put before others."""
+        return self.program(name, ("-shared", "-fPIC"), ".so")
 
     def cacheline_ns(self) -> float | None:
         """The cache-line ping-pong between the two cores at this moment."""

@@ -73,13 +73,9 @@ def start(
     place: Placement,
     keeps: tuple[str, ...] = NOT_KEPT,
     folder: Path | None = None,
-    durable: str = "",
-    log: Path | None = None,
+    env: dict[str, str] | None = None,
 ) -> Server:
-    """Starts a server on its core, with one key stored for GET.
-
-    `durable` names files that are not waited for, `log` is where what is appended to them goes.
-    """
+    """Starts a server on its core, with one key stored for GET; `env` is what it finds in its environment besides."""
     port = kernel_view.free_port()
     socket = harness.folder / f"redis-{port}.sock"
     program = harness.start(
@@ -87,7 +83,7 @@ def start(
         ["redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket", socket,
          "--save", "", *keeps, "--dir", folder or harness.folder, "--daemonize", "no"],
         core=place.server,
-        env=({"HELIOSTAT_DURABLE": durable} if durable else {}) | ({"HELIOSTAT_DURABLE_LOG": str(log)} if log else {}),
+        env=env or {},
     )  # fmt: skip
     kernel_view.wait_listening(port, program.process)
     server = Server(program, transport, place, port, socket)

@@ -6,7 +6,7 @@
 # password). Packages may start services of their own; nothing in this project uses those.
 set -euo pipefail
 
-packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 valgrind gdb
+packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 fuse3 valgrind gdb
           iproute2 util-linux procps gcc g++ libc6-dev python3-venv git make xz-utils bzip2 ed
           vim-tiny bc tree file nodejs xfsprogs pkg-config liburing-dev "$@")
 # Any Go will do; Debian's, 80 MB to fetch, where there is none.
@@ -14,7 +14,7 @@ command -v go >/dev/null || packages+=(golang-go)
 # Sandboxes that sealed programs are compared with, the tests of this system's Python, and UCX, which
 # nodes can send messages by, and etcd; a release that lacks one leaves its column, or its tests, out.
 python=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo 3)
-optional=(runsc proot bubblewrap "libpython$python-testsuite" libucx0 ucx-utils etcd-server etcd-client)
+optional=(runsc proot bubblewrap "libpython$python-testsuite" librocksdb7.8 libucx0 ucx-utils etcd-server etcd-client)
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 

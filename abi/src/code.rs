@@ -84,6 +84,7 @@ numbered! {
         Areas = 80 => "areas of a store",
         AreaBytes = 81 => "bytes of areas of a store",
         AreaHandles = 82 => "handles on areas of a store",
+        AreaSessions = 83 => "sessions whose operations on areas are delegated",
     }
 }
 

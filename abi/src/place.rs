@@ -45,6 +45,8 @@ pub const DURABLE_LOG_VARIABLE: &str = "HELIOSTAT_DURABLE_LOG";
 pub const PUT_BACK_VARIABLE: &str = "HELIOSTAT_PUT_BACK";
 /// Environment variable of the user's runtime folder.
 pub const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
+/// The file or disk of the store, for a control plane whose configuration names none.
+pub const STORE_VARIABLE: &str = "HELIOSTAT_STORE";
 /// File name of the socket in the default folders.
 pub const SOCKET_FILE: &str = "control.sock";
 

@@ -1,42 +1,42 @@
-"""Durable appends: our log beside a bare file, okaywal, redb and LMDB, measured by bench/log.
+"""Durable appends: our log beside a bare file, RocksDB, okaywal, redb and LMDB, measured by bench/log.
 
-Every way makes durable what it acknowledges. First on this disk; then with a simulated flush of 15 us,
-100 us and 1 ms, where the flush is all there is: our log lies on a device in memory whose durable writes complete
-so much later; the others have a file in memory, and the same wait behind fdatasync, fsync and msync. The best bare way is the one that was the
-fastest of four in this run. Needs no control plane.
+Every way makes durable what it acknowledges. First on this disk; then over files in memory with a simulated flush of 15 us,
+100 us and 1 ms: for our log by a device that takes so much longer, for all others by bench/programs/slowflush.c.
+One flush is under way at a time, and what is asked for meanwhile shares the next one, as Linux has it on a disk. The best bare way is the one that was the fastest of four in this
+run. LOG=64,1024,65536,simulated picks parts, each of some minutes; on this disk those of 1 KiB also tell
+processor time and bytes written for each append. Needs no control plane.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import statistics
 import subprocess
 from pathlib import Path
 
-from heliostat_run import ROOT
-from measure import REPORT, Bench, Result
+from measure import REPORT, Bench, Result, by_rounds, own_package
 
-PACKAGE = ROOT / "bench/log"
 OURS = "log"
-BARE = ("fdatasync", "dsync", "direct-fdatasync", "direct-dsync")
-OTHERS = ("okaywal", "redb", "lmdb")
+BARE = ("fdatasync", "dsync", "direct-fdatasync", "direct-rwf")
+# Where the flush is all there is, ways to ask for it hardly differ.
+BARE_SIMULATED = ("fdatasync", "direct-rwf")
+# One flush for each append: those that wait become one otherwise, in the kernel.
+IN_TURN = "fdatasync-in-turn"
+OTHERS = ("rocksdb", "okaywal", "redb", "lmdb")
+ROCKSDB = [name for name in (os.environ.get("HELIOSTAT_BENCH_ROCKSDB"), "librocksdb.so.7.8", "librocksdb.so") if name]
 SIZES = {64: "64 B", 1024: "1 KiB", 65536: "64 KiB"}
 PRODUCERS = (1, 8, 64)
 FLUSHES_US = (15, 100, 1000)
-# A lone append may take 1.1 times the best bare one; 64 producers share what one fdatasync costs.
-LONE_AIM, SHARED_AIM = 1 / 1.1, 10.0
-MEMORY = Path("/dev/shm")
+SIMULATED = ((1024, 1), (1024, 8), (1024, 64), (64, 64), (65536, 1))
+SIMULATED_QUICK = ((1024, 1), (1024, 64))
+PARTS = [*map(str, SIZES), "simulated"]
+# A lone append may take 1.1 times the best bare one; 64 producers share what one fdatasync costs, and are above every
+# other log and store.
+LONE_AIM, SHARED_AIM, PEER_AIM = 1 / 1.1, 10.0, 1.0
+DISK, MEMORY = Path(os.environ.get("HELIOSTAT_BENCH_DISK", REPORT)), Path("/dev/shm")
 NOTE = "appends per second of all producers, each waiting for its own to be durable"
-
-
-def build() -> Path:
-    """The program, from a package of its own; the path of it."""
-    target = REPORT.parent / "bench-log"
-    words = [os.environ.get("CARGO", "cargo"), "build", "--release", "--quiet", "--target-dir", str(target)]
-    answer = subprocess.run(words, cwd=PACKAGE, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise RuntimeError(f"bench/log cannot be built: {answer.stderr[-1000:]}")
-    return target / "release/heliostat-bench-log"
 
 
 class Load:
@@ -45,49 +45,103 @@ class Load:
     def __init__(self, bench: Bench, program: Path, size: int, producers: int, flush_us: int = 0) -> None:
         self.program, self.size, self.producers, self.flush_us = program, size, producers, flush_us
         self.seconds = min(bench.seconds, 1.0)
-        self.folder = MEMORY if flush_us else REPORT
+        self.folder = MEMORY if flush_us else DISK
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.slow = {"LD_PRELOAD": bench.library("slowflush"), "HELIOSTAT_SLOW_FLUSH_US": str(flush_us)} if flush_us else {}
 
-    def sample(self, way: str) -> float:
-        """Appends per second of one run."""
+    def sample(self, way: str) -> dict[str, float]:
+        """What one run tells."""
         numbers = [self.size, self.producers, self.seconds, self.flush_us]
         words = [str(self.program), str(self.folder), way, *map(str, numbers)]
-        answer = subprocess.run(words, capture_output=True, text=True, check=False)
+        # Our log's device is slow by itself; it may have one flush under way, as the others.
+        ours = {"HELIOSTAT_BENCH_IN_FLIGHT": "1"} if self.slow else {}
+        environment = {**os.environ, **(ours if way == OURS else self.slow)}
+        answer = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
         if answer.returncode != 0:
             raise RuntimeError(f"{way} ended with {answer.returncode}: {answer.stderr[-500:]}")
-        return json.loads(answer.stdout)["per_second"]
+        return json.loads(answer.stdout)
 
     def name(self) -> str:
         where = f"flush of {self.flush_us} us" if self.flush_us else "this disk"
         return f"append of {SIZES[self.size]} by {self.producers}, {where}"
 
+    def aim(self, way: str) -> float | None:
+        """How many times as many of ours there should be."""
+        if self.producers != 64:
+            return None
+        if way in OTHERS:
+            return PEER_AIM
+        is_aimed = way == IN_TURN or way == "fdatasync" and not self.flush_us
+        return SHARED_AIM if is_aimed and self.size != 65536 else None
 
-def compared(bench: Bench, load: Load, ways: tuple[str, ...]) -> list[Result]:
-    """Ours against each other way, and against the best of the bare ones."""
-    found = bench.alternate({way: way for way in (OURS, *ways)}, load.sample)
-    bare = [way for way in ways if way in BARE]
-    best = max(bare, key=lambda way: sorted(found[way])[len(found[way]) // 2])
-    is_lone = load.producers == 1 and load.size == 1024
-    rows = [row(bench, load, found, best, "the best bare way", LONE_AIM if is_lone else None)]
-    for way in ways:
-        is_shared = way == "fdatasync" and load.producers == 64 and load.size != 65536
-        rows.append(row(bench, load, found, way, way, SHARED_AIM if is_shared else None))
-    return rows
+    def ways(self, others: tuple[str, ...]) -> tuple[str, ...]:
+        """What ours is compared with."""
+        return (BARE_SIMULATED if self.flush_us else BARE) + ((IN_TURN,) if self.producers == 64 else ()) + others
 
 
-def row(bench: Bench, load: Load, found: dict, way: str, called: str, aim: float | None) -> Result:
-    name = f"{load.name()}, vs {called}"
-    return bench.compare(name, found[OURS], found[way], "/s", better="more", aim=aim, note=NOTE, cores="two cores")
+class Compared:
+    """What all ways did with one load."""
+
+    def __init__(self, bench: Bench, load: Load, others: tuple[str, ...]) -> None:
+        self.bench, self.load, self.ways = bench, load, load.ways(others)
+        self.found = bench.alternate({way: way for way in (OURS, *self.ways)}, load.sample)
+
+    def rates(self) -> list[Result]:
+        """Ours against the best of the bare ways, and against each way."""
+        bare = [way for way in self.ways if way in BARE]
+        best = max(bare, key=lambda way: statistics.median(self.values(way, "per_second")))
+        is_lone = self.load.producers == 1 and self.load.size == 1024
+        rows = [self.row("per_second", best, "the best bare way", aim=LONE_AIM if is_lone else None)]
+        return rows + [self.row("per_second", way, way, aim=self.load.aim(way)) for way in self.ways]
+
+    def costs(self) -> list[Result]:
+        """Processor time of an append, and bytes given to the disk for each of its payload."""
+        ways = [way for way in self.ways if way in OTHERS or way in BARE_SIMULATED]
+        return [
+            self.row(key, way, f"{way}: {called}", unit, "less")
+            for key, called, unit in (("cpu_us", "CPU", "us"), ("written", "bytes written", "times"))
+            for way in ways
+        ]
+
+    def row(self, key: str, way: str, called: str, unit: str = "/s", better: str = "more", aim: float | None = None) -> Result:
+        ours, theirs = self.values(OURS, key), self.values(way, key)
+        name = f"{self.load.name()}, vs {called}"
+        row = self.bench.compare(name, ours, theirs, unit, better=better, aim=aim, note=NOTE, cores=cores())
+        return by_rounds(row, *((ours, theirs) if better == "more" else (theirs, ours)))
+
+    def values(self, way: str, key: str) -> list[float]:
+        return [sample[key] for sample in self.found[way]]
+
+
+def cores() -> str:
+    return f"{len(os.sched_getaffinity(0))} cores"
+
+
+def others() -> tuple[str, ...]:
+    """The other logs and stores that are here."""
+    for name in ROCKSDB:
+        try:
+            ctypes.CDLL(name)
+            return OTHERS
+        except OSError:
+            pass
+    print("RocksDB is left out: there is no librocksdb here (Debian: librocksdb7.8)", flush=True)
+    return tuple(way for way in OTHERS if way != "rocksdb")
 
 
 def measure(bench: Bench) -> list[Result]:
-    """This disk with every size and number of producers; simulated flushes with 1 KiB."""
-    program = build()
-    rows = []
-    for size in SIZES:
+    program = own_package("log", "heliostat-bench-log")
+    if program is None:
+        raise RuntimeError("bench/log cannot be built here")
+    parts = os.environ.get("LOG", ",".join(PARTS)).split(",")
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise RuntimeError(f"no part {', '.join(unknown)} of BENCH=log; there are {', '.join(PARTS)}")
+    here, rows = others(), []
+    for size in [size for size in SIZES if str(size) in parts]:
         for producers in PRODUCERS:
-            rows += compared(bench, Load(bench, program, size, producers), BARE + OTHERS)
-    for flush_us in FLUSHES_US:
-        for producers in (1, 64):
-            rows += compared(bench, Load(bench, program, 1024, producers, flush_us), ("fdatasync", *OTHERS))
+            compared = Compared(bench, Load(bench, program, size, producers), here)
+            rows += compared.rates() + (compared.costs() if size == 1024 and producers != 8 else [])
+    loads = SIMULATED_QUICK if bench.quick else SIMULATED
+    for flush_us, (size, producers) in ((us, load) for us in FLUSHES_US if "simulated" in parts for load in loads):
+        rows += Compared(bench, Load(bench, program, size, producers, flush_us), here).rates()
     return rows

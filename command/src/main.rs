@@ -4,6 +4,7 @@
 //! every other command asks the control plane one question and prints the answer.
 #![deny(unsafe_code)]
 
+mod area;
 mod args;
 mod client;
 mod cluster;
@@ -14,7 +15,10 @@ mod explain;
 mod image;
 mod libc_image;
 mod lock;
+mod log;
 mod memory;
+mod mount;
+mod names;
 mod order;
 mod place;
 mod proc;
@@ -31,6 +35,7 @@ mod show;
 mod snapshot;
 mod start;
 mod status;
+mod store;
 mod stub;
 mod table;
 mod top;
@@ -55,9 +60,16 @@ fn main() -> ExitCode {
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
         Command::Lock { command } => return lock::run(&command),
+        Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
+        Command::Mount(arguments) => return mount::run(&arguments),
+        Command::Ls(arguments) => return names::ls(&arguments),
+        Command::Cat(arguments) => return names::cat(&arguments),
+        Command::Cp(arguments) => return names::cp(&arguments),
         Command::Rpc { command } => return rpc::run(&command),
+        Command::Store { command } => return store::run(&command),
+        Command::Area { command } => return area::run(&command),
         Command::Snapshot { command } => return snapshot::run(&command),
     };
     match done {

@@ -32,9 +32,11 @@ use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Reques
 mod lone;
 mod measure;
 mod open;
+mod shared;
 
 pub use measure::{Costs, Durability};
 pub use open::{OpenError, Options};
+pub use shared::SharedFile;
 
 /// Bytes that are zeroed by one write.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -95,7 +97,19 @@ impl FileDevice {
     /// # Errors
     /// It is not there, is in use, or is neither a file nor a disk; or there is no way to drive it.
     pub fn open(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
-        let opened = open::open(path, &options)?;
+        FileDevice::with(open::open(path, &options)?, options)
+    }
+
+    /// Opens a file or a disk that may be in use, to read and flush it: writes fail. What is read may
+    /// be written meanwhile, and be new in part.
+    ///
+    /// # Errors
+    /// As for `open`, but that it is in use.
+    pub fn open_to_read(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
+        FileDevice::with(open::open_to_read(path, &options)?, options)
+    }
+
+    fn with(opened: open::Opened, options: Options) -> Result<FileDevice, OpenError> {
         let depth = options.depth.max(1);
         let most = u32::try_from(depth + 1).unwrap_or(u32::MAX);
         let by = options.by.unwrap_or_else(By::available);
@@ -294,6 +308,10 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        self.requests.event().map(Arc::new)
+    }
+
     fn descriptor(&self) -> Option<i32> {
         self.requests.descriptor()
     }

@@ -18,7 +18,7 @@
 #![warn(missing_docs)]
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +108,16 @@ impl<T> Uring<T> {
         let pinned = pinned::Pinned::new(&ring);
         let free = (0..most).rev().collect();
         Uring { ring, held, free, prepared: false, pinned, truncates: false }
+    }
+
+    /// A descriptor that is readable while there is a completion to take, for whoever sleeps elsewhere.
+    ///
+    /// # Errors
+    /// The system has no descriptor.
+    pub fn event(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the ring is open as long as this has it, and nobody closes it meanwhile.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        ring.try_clone_to_owned()
     }
 
     /// Readable when something has completed that nobody has reaped.

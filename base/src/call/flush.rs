@@ -1,4 +1,4 @@
-//! Flushing a file to its device, and by what name it was opened.
+//! Flushing a file to its device; by what name it was opened, where it stands, what holds it.
 
 use std::ffi::CStr;
 
@@ -92,6 +92,19 @@ pub fn flush_folder(path: &CStr) -> Answer {
     flush(std::os::fd::AsRawFd::as_raw_fd(&folder), false)
 }
 
+/// Where the next read or write of an open file begins; `None` for what has no such place.
+pub fn offset(fd: i32) -> Option<u64> {
+    call!(lseek, fd, 0, libc::SEEK_CUR).ok().map(|at| at as u64)
+}
+
+/// The number of the kind of file system that an open file is on (source: linux/magic.h).
+pub fn file_system(fd: i32) -> Option<u64> {
+    // SAFETY: all-zero bytes are a valid `statfs`.
+    let mut told: libc::statfs = unsafe { std::mem::zeroed() };
+    call!(fstatfs, fd, &mut told as *mut libc::statfs).ok()?;
+    Some(told.f_type as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,5 +141,15 @@ mod tests {
         assert_eq!(path_of(file.as_raw_fd(), &mut [0u8; 4]), None);
         assert_eq!(path_of(-1, &mut room), None);
         assert!(flush(-1, true).is_err());
+    }
+
+    #[test]
+    fn an_open_file_has_an_offset_and_a_file_system() {
+        const PROC: u64 = 0x9fa0;
+        let mut file = std::fs::File::open("/proc/self/status").expect("opened");
+        std::io::Read::read_exact(&mut file, &mut [0; 4]).expect("read");
+        let fd = file.as_raw_fd();
+        assert_eq!((offset(fd), file_system(fd)), (Some(4), Some(PROC)));
+        assert_eq!((offset(-1), file_system(-1)), (None, None));
     }
 }

@@ -1,15 +1,15 @@
-//! Our log, in a file; with a simulated flush, on a device in memory.
+//! Our log, in a file; with a simulated flush, behind a device that takes so much longer.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use heliostat_backend_block::{
-    Device, Durability, Extra, FileDevice, LatencyDevice, MemoryDevice, Options as FileOptions,
+    Device, Durability, Extra, FileDevice, LatencyDevice, Options as FileOptions,
 };
 use heliostat_backend_log::{Area, Log, LogError, Options, Position};
 
-use crate::{Failure, Way, SPACE_BYTES};
+use crate::way::{Failure, Way, SPACE_BYTES};
 
 fn file(folder: &Path, bytes: u64) -> Result<FileDevice, Failure> {
     let path = folder.join("log");
@@ -38,8 +38,8 @@ impl Ours {
         let device: Box<dyn Device> = match extra.is_zero() {
             true => Box::new(file(folder, area.bytes)?),
             false => {
-                let memory = MemoryDevice::new(area.bytes);
-                Box::new(LatencyDevice::new(memory, Extra::durability(extra)))
+                let inner = file(folder, area.bytes)?;
+                Box::new(LatencyDevice::new(inner, Extra::durability(extra)))
             }
         };
         let in_flight =

@@ -2,33 +2,26 @@
 //!
 //! `heliostat-bench-log FOLDER WAY BYTES PRODUCERS SECONDS EXTRA_US`: each producer appends a payload of
 //! so many bytes, waits until it is durable, and goes on. Prints one line of JSON: appends per second of
-//! all together, and the time of one, median and 99 %. Each way makes durable what it acknowledges; the
-//! bare file is written before it is measured, so that none pays for new blocks.
+//! all together, the time of one, median and 99 %, the processor time of one, and the bytes that were given
+//! to the disk for each of a payload. Each way makes durable what it acknowledges; the bare file is written
+//! before it is measured, so that none pays for new blocks.
 //!
-//! A slower flush (EXTRA_US) is simulated for all: our log then lies on a device in memory whose durable
-//! writes complete so much later, and the calls by which the others make a file durable are this
-//! program's own (`slow.rs`): their FOLDER should be in memory, too.
+//! A slower flush (EXTRA_US) is simulated for all, over files in memory: of our log by `LatencyDevice`, of
+//! all others by `bench/programs/slowflush.c`, which whoever runs this puts before libc.
 
 mod file;
 mod log;
 mod others;
-mod slow;
+mod rocks;
+mod spent;
+mod way;
 
-use std::error::Error;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-type Failure = Box<dyn Error + Send + Sync>;
-
-/// Space that is written round and round: what a program would keep until it is trimmed.
-const SPACE_BYTES: u64 = 256 << 20;
-
-/// One way to append durably.
-trait Way: Sync {
-    /// Appends, and returns when that is durable.
-    fn append(&self, payload: &[u8]) -> Result<(), Failure>;
-}
+use spent::Spent;
+use way::{Failure, Way};
 
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -38,16 +31,14 @@ fn main() -> Result<(), Failure> {
     let folder = Path::new(folder).join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let extra = Duration::from_micros(extra_us.parse()?);
-    let run = || -> Result<Vec<u64>, Failure> {
+    let run = || -> Result<Outcome, Failure> {
         let way = make(name, &folder, extra)?;
-        slow::set(extra);
         let span = Duration::from_secs_f64(seconds.parse()?);
         produce(way.as_ref(), bytes.parse()?, producers.parse()?, span)
     };
     let outcome = run();
-    slow::set(Duration::ZERO);
     std::fs::remove_dir_all(&folder)?;
-    report(name, outcome?, seconds.parse()?);
+    report(name, outcome?, bytes.parse()?, seconds.parse()?);
     Ok(())
 }
 
@@ -57,20 +48,29 @@ fn make(name: &str, folder: &Path, extra: Duration) -> Result<Box<dyn Way>, Fail
         "okaywal" => Box::new(others::OkayWal::new(folder)?),
         "redb" => Box::new(others::Redb::new(folder)?),
         "lmdb" => Box::new(others::Lmdb::new(folder)?),
+        "rocksdb" => Box::new(rocks::Rocks::new(folder)?),
         _ => Box::new(file::Bare::new(folder, name)?),
     })
 }
 
-/// Has producers append for so long; nanoseconds of each append.
+/// What was measured.
+struct Outcome {
+    /// Nanoseconds of each append.
+    times: Vec<u64>,
+    spent: Spent,
+}
+
+/// Has producers append for so long.
 fn produce(
     way: &dyn Way,
     bytes: usize,
     producers: usize,
     span: Duration,
-) -> Result<Vec<u64>, Failure> {
+) -> Result<Outcome, Failure> {
     let all = Mutex::new(Vec::new());
     // The first appends meet cold caches and files.
     (0..20).try_for_each(|_| way.append(&vec![1; bytes]))?;
+    let before = Spent::until_now()?;
     let until = Instant::now() + span;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..producers)
@@ -91,18 +91,23 @@ fn produce(
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no producer panics"))
     })?;
-    Ok(all.into_inner()?)
+    let spent = Spent::until_now()?.since(&before);
+    Ok(Outcome { times: all.into_inner()?, spent })
 }
 
-fn report(name: &str, mut times: Vec<u64>, seconds: f64) {
+fn report(name: &str, outcome: Outcome, bytes: u64, seconds: f64) {
+    let Outcome { mut times, spent } = outcome;
     times.sort_unstable();
     let at = |part: f64| {
         times.get((times.len() as f64 * part) as usize).map_or(0.0, |ns| *ns as f64 / 1e3)
     };
-    let rate = times.len() as f64 / seconds;
+    let appends = times.len().max(1) as f64;
     println!(
-        r#"{{"way":"{name}","per_second":{rate:.1},"p50_us":{:.2},"p99_us":{:.2}}}"#,
+        r#"{{"way":"{name}","per_second":{:.1},"p50_us":{:.2},"p99_us":{:.2},"cpu_us":{:.2},"written":{:.3}}}"#,
+        appends / seconds,
         at(0.5),
-        at(0.99)
+        at(0.99),
+        spent.cpu.as_nanos() as f64 / 1e3 / appends,
+        spent.disk_bytes as f64 / (bytes as f64 * appends),
     );
 }

@@ -8,7 +8,7 @@ use heed::{byteorder::BigEndian, CommitOrAbort, Database, Env, EnvOpenOptions};
 use okaywal::{LogVoid, WriteAheadLog};
 use redb::TableDefinition;
 
-use crate::{Failure, Way};
+use crate::way::{Failure, Way};
 
 /// Keys come round, so that a store does not grow while it is measured.
 const KEYS: u64 = 1000;

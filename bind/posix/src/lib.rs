@@ -32,6 +32,7 @@ mod handler;
 mod harmless;
 mod kept;
 mod libraries;
+mod mappings;
 mod memory;
 mod messages;
 mod passed_on;

@@ -5,10 +5,14 @@
 
 pub mod cluster;
 pub mod lock;
+pub mod log;
 pub mod memory;
+pub mod names;
 mod purpose;
 pub mod rpc;
+mod size;
 pub mod snapshot;
+pub mod store;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,10 +21,13 @@ use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
 use lock::LockCommand;
+use log::LogCommand;
 use memory::MemoryCommand;
+use names::{CatArguments, CpArguments, LsArguments, MountArguments};
 pub use purpose::Purpose;
 use rpc::RpcCommand;
 use snapshot::SnapshotCommand;
+use store::{AreaCommand, StoreCommand};
 
 /// Runs unmodified programs with direct connections between them, and shows what they do.
 #[derive(Parser, Clone, Debug)]
@@ -79,6 +86,12 @@ pub enum Command {
         #[command(subcommand)]
         command: LockCommand,
     },
+    /// Logs and queues: show and verify their entries.
+    Log {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: LogCommand,
+    },
     /// Nodes of a cluster: show, join and leave them.
     Cluster {
         /// What to do with them.
@@ -97,6 +110,26 @@ pub enum Command {
         #[command(subcommand)]
         command: RpcCommand,
     },
+    /// The store, in which areas last: make, show, attach and detach it.
+    Store {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
+    /// Areas of the store: make, show, resize, share and end them.
+    Area {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: AreaCommand,
+    },
+    /// Show the names of this node as files below a folder: regions, versions, locks, status.
+    Mount(MountArguments),
+    /// List names, as /memory or /snapshot/heat; needs no mount.
+    Ls(LsArguments),
+    /// Write what names stand for to standard output: a version, a region, the state of a lock.
+    Cat(CatArguments),
+    /// Copy what a name stands for into a file, or a file into a region.
+    Cp(CpArguments),
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {
         /// What to do with them.

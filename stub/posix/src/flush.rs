@@ -29,13 +29,15 @@ use heliostat_base::call;
 use heliostat_base::sync::AtomicU32;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use heliostat_base::sys::Errno;
+use heliostat_client::session;
 
 use crate::thread::Critical;
 use crate::{is_enabled, owner, report};
 
 pub use state::{
-    done, failed_from, finish, flush_here, is_flying, is_pending, latest, note_wait, progress,
-    reset_in_forked_child, rest, ring_fds, sleep_at_most_ns, start, vacate, wait,
+    done, failed_from, finish, flush_here, is_all_that_is_pending, is_flying, is_pending, latest,
+    note_wait, progress, reset_in_forked_child, rest, ring_fds, sleep_at_most_ns, start, vacate,
+    wait,
 };
 
 pub use log::set as set_log;
@@ -129,6 +131,8 @@ pub fn ask(fd: i32, is_data: bool) -> Asked {
     let _critical = Critical::enter();
     let mut room = [0u8; names::PATH_BYTES_MAX];
     let Some(path) = names::durable_path(fd, &mut room) else { return Asked::Kernel };
+    // Whoever asks for an explanation finds it, with a connection or without.
+    session::be_known();
     let asked = match refusal(fd) {
         Some(reason) => {
             // What is written from now on goes by the log.

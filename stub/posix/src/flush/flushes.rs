@@ -42,7 +42,7 @@ pub struct Flight {
     left: usize,
     pub is_here: bool,
     #[cfg(feature = "flush-faults")]
-    ends_at: u64,
+    pub ends_at: u64,
 }
 
 /// The files are flushed so that the log can be trimmed; nobody waits for it.

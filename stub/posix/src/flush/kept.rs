@@ -38,7 +38,7 @@ impl KeptFiles {
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Kept> {
+    pub fn iter(&self) -> impl Iterator<Item = &Kept> + Clone {
         self.list.iter().flatten()
     }
 

@@ -108,6 +108,18 @@ pub fn is_pending(fd: i32) -> bool {
     is_logged || state.next.has(fd) || state.flying.as_ref().is_some_and(is_flown)
 }
 
+/// True when that is so, and no other file is to be flushed.
+pub fn is_all_that_is_pending(fd: i32) -> bool {
+    let state = STATE.lock();
+    let flying = state.flying.iter().flat_map(|flight| flight.files.iter());
+    let files = state.next.iter().chain(flying).map(|file| (file.fd, file.identity));
+    let is_logged = state.order.is_logged();
+    let kept = state.log.kept.iter().filter(|_| is_logged);
+    let mut all = files.chain(kept.map(|kept| (kept.fd, (kept.birth.device, kept.birth.inode))));
+    let Some((_, identity)) = all.clone().find(|file| file.0 == fd) else { return false };
+    all.all(|file| file.1 == identity)
+}
+
 /// Makes in this thread what is not under way: the log's append, or the next flush of files.
 pub fn flush_here() {
     let mut state = STATE.lock();
@@ -202,7 +214,11 @@ pub fn ring_fds() -> [i32; 2] {
 /// How long a sleep for the rings may last; as long as it likes, but in tests that delay ends.
 fn sleep_limit_ns() -> Option<u64> {
     #[cfg(feature = "flush-faults")]
-    return Some(500_000);
+    {
+        let state = STATE.lock();
+        let flight = state.flying.as_ref().map_or(u64::MAX, |flight| flight.ends_at);
+        Some(faults::sleep_limit_ns(flight.min(state.order.answers_at())))
+    }
     #[cfg(not(feature = "flush-faults"))]
     None
 }
