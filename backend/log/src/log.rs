@@ -248,14 +248,6 @@ impl Log {
         self.core.poll();
     }
 
-    /// Why the log has stopped, if it has.
-    ///
-    /// # Errors
-    /// What has stopped it.
-    pub fn check(&self) -> Result<(), LogError> {
-        self.core.check()
-    }
-
     /// A descriptor that becomes readable when entries were acknowledged, or the log has failed. All
     /// callers get the same event; it is for one of them to drain.
     ///

@@ -69,7 +69,7 @@ impl Opened {
     /// with the last copy of the descriptor.
     pub(crate) fn claim_alone(&self) -> Result<bool, StoreError> {
         let Some(device) = &self.device else { return Ok(true) };
-        let first = self.extents()?.runs().first().map_or(0, |run| run.offset);
+        let first = self.extents()?.runs().next().map_or(0, |run| run.offset);
         let told = |errno: heliostat_base::sys::Errno| {
             let call = "fcntl(F_OFD_SETLK)";
             StoreError::NotDriven(heliostat_backend_block::OpenError::System {
