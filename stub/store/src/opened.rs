@@ -2,22 +2,18 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use heliostat_abi::store::reply::NO_MORE;
-use heliostat_abi::store::{OpenedArea, StoreReply, StoreRequest, Way, Why};
+use heliostat_abi::store::{OpenedArea, StoreReply, StoreRequest, Way};
 use heliostat_backend_block::{Extents, Run};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::range_lock::{is_locked, lock_for_reading};
 
-use crate::ask::AskStore;
+use crate::ask::{when_left, AskStore};
 use crate::{Shared, StoreError};
 
 /// Pieces that are asked for at most: an area has 64, and each answer brings some.
 const PIECES_MAX: usize = 1024;
-/// How long an area may be busy, and how soon it is asked for again.
-const BUSY_LIMIT: Duration = Duration::from_secs(5);
-const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// A handle, and the device where that was granted.
 pub(crate) struct Opened {
@@ -62,20 +58,6 @@ impl Opened {
             from = next;
         }
         Extents::new(runs).ok_or(StoreError::Corrupt)
-    }
-}
-
-/// Asks again while the area is busy: what a program that has ended still has at the device is over soon,
-/// and nobody is let in before.
-fn when_left<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    let begun = Instant::now();
-    loop {
-        let asked = ask();
-        let is_busy = matches!(&asked, Err(StoreError::NotDone(no)) if no.why == Why::Busy);
-        if !is_busy || begun.elapsed() > BUSY_LIMIT {
-            return asked;
-        }
-        std::thread::sleep(BUSY_PAUSE);
     }
 }
 
