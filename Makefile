@@ -30,7 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,7 +87,7 @@ test: setup build ## everything that must hold: crates, loom models, lint, progr
 test-rust: ## unit and integration tests of the crates
 	$(CARGO) test --workspace
 	@echo "delegated operations once more, in a control plane behind a container's filter"
-	HELIOSTAT_TEST_FILTERED=1 $(CARGO) test -p heliostatd --test 'delegated*'
+	HELIOSTAT_TEST_FILTERED=1 $(CARGO) test --workspace --test 'delegated*'
 
 test-loom: ## memory orders of what is shared, exhaustively, under loom
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
@@ -102,6 +102,13 @@ test-container: setup build wheel ## the tests behind Docker's default filter, a
 
 test-roce: setup ## nodes by UCX over verbs, in an emulated guest with Soft-RoCE (not in `make test`)
 	$(RUN) verify/roce/run.py
+
+test-durable: setup build ## Redis, Valkey, SQLite and PostgreSQL under --durable, killed HELIOSTAT_KILLS (500) times (not in `make test`)
+	verify/durable/setup.sh
+	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-500} $(RUN) verify/run.py $(abspath verify/durable) $(PYTEST_FLAGS)
+
+test-durable-guest: setup build ## Redis through losses of power in an emulated guest, HELIOSTAT_KILLS (5) times (not in `make test`)
+	$(RUN) verify/durable/power_loss.py
 
 test-user: setup build wheel ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
 	$(RUN) verify/container/run.py user $(PYTEST_FLAGS)

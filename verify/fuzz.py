@@ -17,6 +17,7 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     file                      snapshot files                        fuzz/snapfile
     store                     superblocks and tables of stores      fuzz/storefile
     area                      logs on devices                       fuzz/log
+    areas                     operations on areas of a store        fuzz/store
     wire                      what comes from other nodes           fuzz/transport
     foreign                   what sealed programs hand in          fuzz/supervisor
     site_list                 the cached list of libc's sites       fuzz/interpose

@@ -6,7 +6,7 @@
 # password). Packages may start services of their own; nothing in this project uses those.
 set -euo pipefail
 
-packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 valgrind gdb
+packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 fuse3 valgrind gdb
           iproute2 util-linux procps gcc g++ libc6-dev python3-venv git make xz-utils bzip2 ed
           vim-tiny bc tree file nodejs xfsprogs pkg-config liburing-dev "$@")
 # Any Go will do; Debian's, 80 MB to fetch, where there is none.

@@ -84,6 +84,7 @@ numbered! {
         Areas = 80 => "areas of a store",
         AreaBytes = 81 => "bytes of areas of a store",
         AreaHandles = 82 => "handles on areas of a store",
+        AreaSessions = 83 => "sessions whose operations on areas are delegated",
     }
 }
 
@@ -183,6 +184,27 @@ numbered! {
     }
 }
 
+numbered! {
+    /// Why a flush of a durable file went to the file itself, where there is a log.
+    Unlogged: u8 {
+        None = 0 => "its bytes are in the log",
+        First = 1 => "the file's first flush, or the first after names or lengths of files changed",
+        NotAppended = 2 => "the file is not written at its end only (opened without O_APPEND)",
+        Unreadable = 3 => "the file cannot be opened for reading, so nobody knows what was appended",
+        Locked = 4 => "the program has a record lock on the file, which a second opening would end",
+        Long = 5 => "more was appended than one entry of the log takes",
+        Full = 6 => "the log has no room until files are on the device",
+        TooMany = 7 => "the log is kept for as many files as may be",
+        LogInUse = 8 => "another program uses the log",
+        LogMissing = 9 => "the log cannot be opened: there is none, it is damaged, or not allowed",
+        LogUnrecovered = 10 => "the log has entries of before a crash that could not be put into their files",
+        NoRing = 11 => "the kernel gives no io_uring (a container's filter, a sealed program)",
+        LogFailed = 12 => "the log's device has failed",
+        Shortened = 13 => "the file has become shorter",
+        InHandler = 14 => "a signal handler asked",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +222,9 @@ mod tests {
         }
         for reason in Unheld::ALL {
             assert_eq!(Unheld::from_number(*reason as u8), Some(*reason));
+        }
+        for reason in Unlogged::ALL {
+            assert_eq!(Unlogged::from_number(*reason as u8), Some(*reason));
         }
         for thing in Thing::ALL {
             assert_eq!(Thing::from_number(*thing as u16), Some(*thing));

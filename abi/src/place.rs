@@ -38,11 +38,15 @@ pub const EXAMINE_COMMAND: &str = "examine";
 pub const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
 /// Environment variable of the patterns of durable files, one a line.
 pub const DURABLE_VARIABLE: &str = "HELIOSTAT_DURABLE";
+/// Environment variable of the log that flushes of durable files go to: an absolute path.
+pub const DURABLE_LOG_VARIABLE: &str = "HELIOSTAT_DURABLE_LOG";
 /// Environment variable that says that the stub's variables were put into an environment that had
 /// been cleared: they are gone, with it, when the program begins.
 pub const PUT_BACK_VARIABLE: &str = "HELIOSTAT_PUT_BACK";
 /// Environment variable of the user's runtime folder.
 pub const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
+/// The file or disk of the store, for a control plane whose configuration names none.
+pub const STORE_VARIABLE: &str = "HELIOSTAT_STORE";
 /// File name of the socket in the default folders.
 pub const SOCKET_FILE: &str = "control.sock";
 

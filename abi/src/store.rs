@@ -4,12 +4,27 @@
 //! restarts. Who has a *handle* on it reads and writes it by a server loop. `docs/store-format.md` tells
 //! what lies on the disk.
 
+pub mod durability;
+pub mod info;
 pub mod limits;
+pub mod listed;
 pub mod name;
+pub mod not_done;
+pub mod reply;
+pub mod request;
 pub mod rights;
+pub mod way;
 
+pub use crate::file::delegated::area_operation as operation;
+pub use durability::DurableBy;
+pub use info::{StoreInfo, StoreState};
+pub use listed::ListedArea;
 pub use name::AreaName;
+pub use not_done::{NotDone, Why};
+pub use reply::{OpenedArea, Piece, StoreReply};
+pub use request::{Creation, StoreRequest};
 pub use rights::AreaRights;
+pub use way::{Spill, Way, WayWanted};
 
 /// What an area is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
@@ -24,6 +39,15 @@ pub enum AreaKind {
 }
 
 impl AreaKind {
+    /// For people.
+    pub fn word(self) -> &'static str {
+        match self {
+            AreaKind::Raw => "raw",
+            AreaKind::Log => "log",
+            AreaKind::Queue => "queue",
+        }
+    }
+
     /// The kind with this number.
     pub fn from_number(number: u8) -> Option<AreaKind> {
         [AreaKind::Raw, AreaKind::Log, AreaKind::Queue].into_iter().find(|it| *it as u8 == number)

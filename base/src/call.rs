@@ -30,7 +30,9 @@ mod names;
 
 pub use direct::{identity, open_direct, reopen_direct};
 pub use epoll::{epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
-pub use flush::{flush, path_of};
+pub use flush::{
+    birth, file_system, flush, flush_folder, offset, path_of, reopen_for_reading, Birth,
+};
 pub use moves::{lseek, pread, recv_many, send_many};
 pub use names::rename_new;
 

@@ -14,6 +14,14 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Nanoseconds since the machine came up, sleep included (CLOCK_BOOTTIME).
+pub fn boot_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// The processor's cycle counter. Not ordered with the instructions around it.
 #[inline(always)]
 pub fn cycles() -> u64 {

@@ -24,6 +24,7 @@ pub mod memory_limits;
 pub mod packet;
 pub mod place;
 pub mod process;
+pub mod range_lock;
 pub mod sleeper;
 pub mod spin;
 pub mod sync;

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from clusters.arms import Arms, OTHER, end, wait_ready
 from clusters.perftest import bandwidth, there_and_back
 from clusters.sizes import GIB, KIB, MIB, SPARE, named
-from heliostat_run import BINARY, Side
-from kernel_view import available_bytes, wait_available
+from heliostat_run import BINARY, Harness, Side
+from kernel_view import available_bytes, wait_available, wait_until
 from measure import Result, last_json
 
 SIZES = (8, 64, KIB, 4 * KIB, 64 * KIB, MIB, 4 * MIB)
@@ -94,6 +96,13 @@ def read_us(arms: Arms, way: str, part: int, count: int, length: int) -> float:
     finally:
         for holder in holders:
             end(holder)
+        # What ended gives its regions back one after the other; the next case is not to run beside that.
+        wait_until(lambda: is_given_back(here), 120, "the regions of the last case are given back")
+
+
+def is_given_back(harness: Harness) -> bool:
+    """Whether a node has nothing left to give back to others."""
+    return json.loads(harness.call("status", "--json"))["memory"]["nodes"]["handles_to_give_back"] == 0
 
 
 def flat(arms: Arms) -> list[Result]:

@@ -6,6 +6,7 @@
 mod files;
 mod machine;
 mod memory;
+mod mounts;
 mod parts;
 mod patching;
 mod process;
@@ -115,6 +116,7 @@ fn examine(place: &ControlPlace) -> Vec<Check> {
     checks.extend(files::checks());
     checks.extend(process::checks());
     checks.extend(sealing::checks());
+    checks.extend(mounts::checks());
     checks.extend(parts::checks(place));
     checks
 }

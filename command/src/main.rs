@@ -4,6 +4,7 @@
 //! every other command asks the control plane one question and prints the answer.
 #![deny(unsafe_code)]
 
+mod area;
 mod args;
 mod client;
 mod cluster;
@@ -14,12 +15,16 @@ mod explain;
 mod image;
 mod libc_image;
 mod lock;
+mod log;
 mod memory;
+mod mount;
+mod names;
 mod order;
 mod place;
 mod proc;
 mod program;
 mod quality;
+mod recover;
 mod require;
 mod rpc;
 mod run;
@@ -30,6 +35,7 @@ mod show;
 mod snapshot;
 mod start;
 mod status;
+mod store;
 mod stub;
 mod table;
 mod top;
@@ -44,6 +50,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => return run::run(&arguments),
         Command::Start(arguments) => return start::start(&arguments),
+        Command::Recover(arguments) => return recover::recover(&arguments),
         Command::Doctor(format) => return doctor::doctor(&format),
         Command::Status(look) => status::status(&look),
         Command::Explain { pid, tree, look } => explain::explain(pid, tree, &look),
@@ -53,9 +60,16 @@ fn main() -> ExitCode {
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
         Command::Lock { command } => return lock::run(&command),
+        Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
+        Command::Mount(arguments) => return mount::run(&arguments),
+        Command::Ls(arguments) => return names::ls(&arguments),
+        Command::Cat(arguments) => return names::cat(&arguments),
+        Command::Cp(arguments) => return names::cp(&arguments),
         Command::Rpc { command } => return rpc::run(&command),
+        Command::Store { command } => return store::run(&command),
+        Command::Area { command } => return area::run(&command),
         Command::Snapshot { command } => return snapshot::run(&command),
     };
     match done {

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE, SEALED_VARIABLE,
-    SOCKET_VARIABLE, VERBOSE_VARIABLE,
+    DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE,
+    SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
 };
 use heliostat_control::policy::{Access, PathGrant};
 
@@ -21,6 +21,7 @@ use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
 use crate::place::surroundings;
 use crate::program;
+use crate::recover;
 use crate::require;
 use crate::say::say;
 use crate::stub::find_stub;
@@ -167,6 +168,16 @@ fn prepare(
     }
     if !arguments.durable.is_empty() {
         environment.set(DURABLE_VARIABLE, arguments.durable.join("\n"));
+    }
+    // The variable may be told from outside, or by a run around this one.
+    let log =
+        environment.get(DURABLE_LOG_VARIABLE).map(PathBuf::from).filter(|it| it.is_absolute());
+    if let Some(log) = arguments.log.clone().or(log) {
+        match recover::prepare(&log, arguments.verbose) {
+            Ok(path) => environment.set(DURABLE_LOG_VARIABLE, path),
+            Err(why) if arguments.require => return Err(why),
+            Err(why) => say(format_args!("durable files are flushed themselves: {why}")),
+        }
     }
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");

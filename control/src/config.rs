@@ -12,6 +12,7 @@ mod memory;
 mod quality;
 mod read;
 mod rpc;
+mod store;
 
 pub use cluster::{
     Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport, EtcdAccess,
@@ -22,6 +23,7 @@ pub use memory::Memory;
 pub use quality::{Quality, Scheme};
 pub use read::Names;
 pub use rpc::Rpc;
+pub use store::{Store, Trusted};
 
 use heliostat_abi::file::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
 use heliostat_abi::limits::{
@@ -56,6 +58,8 @@ pub struct Config {
     pub locks: Locks,
     /// Remote procedure calls.
     pub rpc: Rpc,
+    /// The store, and areas of it.
+    pub store: Store,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

@@ -1,4 +1,4 @@
-//! Names of addresses, snapshot regions, memory regions, locks and files, and the patterns that rules match them with.
+//! Names of addresses, regions, locks, functions, areas and files, and the patterns that rules match them with.
 //!
 //! ```text
 //! /net/tcp/127.0.0.1:6379      one address
@@ -13,6 +13,7 @@
 //! /memory/kv/*                 every memory region whose name begins so
 //! /lock/jobs/*                 every lock, semaphore and barrier whose name begins so
 //! /rpc/kv/*                    every function whose name begins so
+//! /store/redis/*               every area of the store whose name begins so
 //! /file/srv/data/a.csv         one file, by its path
 //! /file/srv/data/*             every file whose path begins so
 //! /file/*                      every file
@@ -29,6 +30,8 @@ use heliostat_abi::name::NetAddress;
 use heliostat_abi::rpc::name::PREFIX as RPC_PREFIX;
 use heliostat_abi::rpc::FunctionName;
 use heliostat_abi::snapshot::region::{NameError, RegionName, PREFIX};
+use heliostat_abi::store::name::PREFIX as STORE_PREFIX;
+use heliostat_abi::store::AreaName;
 
 /// What stands before a file's path, which is absolute.
 const FILE_PREFIX: &str = "/file";
@@ -51,6 +54,8 @@ pub enum Name<'a> {
     Lock(&'a LockName),
     /// A function.
     Function(&'a FunctionName),
+    /// An area of the store.
+    Area(&'a AreaName),
     /// A file, by its absolute path as the control plane sees it. Foreign bytes: a file may have
     /// several paths, and whoever may write a folder gives them.
     File(&'a str),
@@ -64,6 +69,7 @@ impl fmt::Display for Name<'_> {
             Self::Memory(name) => name.fmt(f),
             Self::Lock(name) => name.fmt(f),
             Self::Function(name) => name.fmt(f),
+            Self::Area(name) => name.fmt(f),
             Self::File(path) => write!(f, "/file{path}"),
         }
     }
@@ -99,6 +105,12 @@ impl<'a> From<&'a FunctionName> for Name<'a> {
     }
 }
 
+impl<'a> From<&'a AreaName> for Name<'a> {
+    fn from(name: &'a AreaName) -> Self {
+        Self::Area(name)
+    }
+}
+
 /// Which names a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NamePattern {
@@ -125,6 +137,10 @@ pub enum NamePattern {
     Function(FunctionName),
     /// Functions whose name, without `/rpc/`, begins so.
     Functions(String),
+    /// One area of the store.
+    Area(AreaName),
+    /// Areas whose name, without `/store/`, begins so.
+    Areas(String),
     /// One file, by its path.
     File(String),
     /// Files whose path begins so.
@@ -142,7 +158,7 @@ pub enum PatternError {
     Address(String),
     /// The port is neither `*`, a number nor a range.
     PortNumber(String),
-    /// What stands after `/snapshot/`, `/memory/`, `/lock/` or `/rpc/` is no name.
+    /// What stands after `/snapshot/`, `/memory/`, `/lock/`, `/rpc/` or `/store/` is no name.
     Region(NameError),
     /// What stands after `/file` has a part `..`, `.` or nothing, or a `*` before its end.
     Path(String),
@@ -154,7 +170,7 @@ impl fmt::Display for PatternError {
             Self::Service => {
                 write!(
                     f,
-                    "names begin with /net/tcp/, /snapshot/, /memory/, /lock/, /rpc/ or /file/ (or are /net/*)"
+                    "names begin with /net/tcp/, /snapshot/, /memory/, /lock/, /rpc/, /store/ or /file/ (or are /net/*)"
                 )
             }
             Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
@@ -194,6 +210,9 @@ impl NamePattern {
         }
         if let Some(rest) = text.strip_prefix(RPC_PREFIX) {
             return Self::parse_named(rest, FunctionName::parse, Self::Function, Self::Functions);
+        }
+        if let Some(rest) = text.strip_prefix(STORE_PREFIX) {
+            return Self::parse_named(rest, AreaName::parse, Self::Area, Self::Areas);
         }
         if let Some(path) = text.strip_prefix(FILE_PREFIX).filter(|path| path.starts_with('/')) {
             return Self::parse_file(path);
@@ -258,6 +277,10 @@ impl NamePattern {
             }
             (Self::Function(own), Name::Function(name)) => own == name,
             (Self::Functions(beginning), Name::Function(name)) => {
+                name.as_str().starts_with(beginning.as_str())
+            }
+            (Self::Area(own), Name::Area(name)) => own == name,
+            (Self::Areas(beginning), Name::Area(name)) => {
                 name.as_str().starts_with(beginning.as_str())
             }
             (Self::File(own), Name::File(path)) => own == path,

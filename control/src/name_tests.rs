@@ -73,6 +73,16 @@ fn names_are_shown_as_rules_write_them() {
     assert_eq!(Name::File("/srv/a").to_string(), "/file/srv/a");
     let memory = MemoryName::parse("kv/a").unwrap();
     assert_eq!(Name::from(&memory).to_string(), "/memory/kv/a");
+    let area = AreaName::parse("redis/a").unwrap();
+    assert_eq!(Name::from(&area).to_string(), "/store/redis/a");
+}
+
+#[test]
+fn areas_match_by_name_or_by_its_beginning() {
+    let (log, other) = (AreaName::parse("redis/a").unwrap(), AreaName::parse("redis/b").unwrap());
+    let pattern = |text: &str| NamePattern::parse(text).unwrap();
+    assert!(pattern("/store/redis/a").matches(&log) && !pattern("/store/redis/a").matches(&other));
+    assert!(pattern("/store/redis/*").matches(&other) && !pattern("/memory/*").matches(&log));
 }
 
 #[test]

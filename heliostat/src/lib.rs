@@ -8,7 +8,9 @@
 //! - [`file`] has files read and written by the control plane's server loops, in batches.
 //! - [`memory`] has bytes with a name and rights, which other programs read and write.
 //! - [`lock`] has locks, semaphores and barriers that programs share by name.
+//! - [`log`] keeps entries in a file or an area, durable when it says so, and has queues of them.
 //! - [`cluster`] tells which other nodes there are.
+//! - [`store`] has areas of durable storage, and logs in them.
 //! - [`rpc`] has functions of other programs called, and own ones served.
 //! - [`control`] says where the control plane is, for whoever wants names, files or memory.
 //! - [`ring`] is what is below: bytes and order between two processes that know each other.
@@ -42,8 +44,10 @@ pub mod cluster;
 pub mod control;
 pub mod file;
 pub mod lock;
+pub mod log;
 pub mod memory;
 pub mod rpc;
 pub mod snapshot;
+pub mod store;
 
 pub use heliostat_ring as ring;

@@ -26,6 +26,9 @@ pub struct Args {
     /// Write the log to this file instead of standard error.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// The file or disk of the store, instead of the configuration's or that of HELIOSTAT_STORE.
+    #[arg(long, value_name = "PATH")]
+    pub store: Option<PathBuf>,
     /// Check the configuration, say what is wrong with it, and end.
     #[arg(long)]
     pub check: bool,

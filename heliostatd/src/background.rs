@@ -34,6 +34,9 @@ pub fn start(args: &Args, here: &Surroundings) -> ExitCode {
     if let Some(config) = &args.config {
         command.arg("--config").arg(whole(config));
     }
+    if let Some(store) = &args.store {
+        command.arg("--store").arg(whole(store));
+    }
     if let Some(seconds) = args.idle_exit {
         command.arg("--idle-exit").arg(seconds.to_string());
     }

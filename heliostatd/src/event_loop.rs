@@ -44,6 +44,7 @@ impl Daemon {
             Source::Cluster => self.attend_cluster(),
             Source::Rpc => self.attend_rpc(),
             Source::Replica => self.attend_replicas(),
+            Source::Store => self.attend_store(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }
@@ -72,6 +73,9 @@ impl Daemon {
         if config.cluster != self.parts.config.cluster {
             warn!("[cluster] takes effect at the next start");
         }
+        if config.store.path.is_some() && config.store.path != self.parts.config.store.path {
+            warn!("store.path takes effect at the next start; heliostat store attach does so now");
+        }
         if config.log.format != self.parts.config.log.format {
             warn!("log.format takes effect at the next start");
         }
@@ -87,13 +91,8 @@ impl Daemon {
     fn pass_time(&mut self) {
         let now = monotonic_ns();
         self.end_silent_visitors(now);
-        self.end_late_questions(now);
-        self.end_late_nodes(now);
-        self.end_late_finds(now);
-        self.go_on_with_moves(now);
-        self.end_late_lock_asks(now);
-        self.seek_nodes(now);
-        self.pass_registry(now);
+        let table = self.parts.table;
+        table.iter().for_each(|service| service.pass_time(self, now));
         if self.paused_until_ns.is_some_and(|until| now >= until) {
             self.resume_listening();
         }
@@ -105,25 +104,11 @@ impl Daemon {
 
     /// Milliseconds until something has to be done without an event; `None` costs no CPU.
     fn next_deadline_ms(&mut self) -> Option<u64> {
-        let deadlines = [
-            self.idle_deadline_ns(),
-            self.visitor_deadline_ns(),
-            self.paused_until_ns,
-            self.services.memory.grants.next_expiry_ns(),
-            self.services.memory.across.next_ns(),
-            self.services.rpc.across.next_ns(),
-            self.services.replica.as_ref().and_then(|replica| replica.next_ns()),
-            self.services.memory.next_move_ns(),
-            self.services.cluster.as_ref().and_then(|cluster| cluster.next_ns()),
-            self.registry_deadline_ns(),
-            self.services.lock.across.next_ns(),
-        ];
-        let next = deadlines.into_iter().flatten().min()?;
+        let table = self.parts.table;
+        let services = table.iter().filter_map(|service| service.next_deadline_ns(self)).min();
+        let own = [self.idle_deadline_ns(), self.visitor_deadline_ns(), self.paused_until_ns];
+        let next = own.into_iter().chain([services]).flatten().min()?;
         Some(next.saturating_sub(monotonic_ns()).div_ceil(1_000_000))
-    }
-
-    fn registry_deadline_ns(&self) -> Option<u64> {
-        self.services.cluster.as_ref()?.registry.as_ref()?.next_ns()
     }
 
     fn idle_deadline_ns(&self) -> Option<u64> {

@@ -4,7 +4,7 @@
 //! a connection is native, so each is looked for in the reports of all sessions (`peers`), when
 //! somebody asks: the data plane pays nothing for it.
 
-use heliostat_abi::code::{Code, Native, Unheld, Unmapped};
+use heliostat_abi::code::{Code, Native, Unheld, Unlogged, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::report::{Entry, COUNTER_NAMES};
@@ -30,6 +30,7 @@ struct Sums {
     reasons: [u64; Native::ALL.len()],
     file_reasons: [u64; Unmapped::ALL.len()],
     unheld_reasons: [u64; Unheld::ALL.len()],
+    unlogged_reasons: [u64; Unlogged::ALL.len()],
     /// Places of reports looked at.
     places: usize,
     /// Some connections are not listed.
@@ -71,6 +72,7 @@ impl Daemon {
             "reasons": reasons_json(Native::ALL, &sums.reasons),
             "file_reasons": reasons_json(Unmapped::ALL, &sums.file_reasons),
             "unheld_reasons": reasons_json(Unheld::ALL, &sums.unheld_reasons),
+            "unlogged_reasons": reasons_json(Unlogged::ALL, &sums.unlogged_reasons),
         });
         if let Some(told) = explained.as_object_mut() {
             self.parts.table.iter().for_each(|service| service.explain(self, &found, told));
@@ -108,6 +110,7 @@ impl Daemon {
         add(&mut sums.reasons, &session.report.reasons());
         add(&mut sums.file_reasons, &session.report.file_reasons());
         add(&mut sums.unheld_reasons, &session.report.unheld_reasons());
+        add(&mut sums.unlogged_reasons, &session.report.unlogged_reasons());
     }
 
     /// The other ends of these connections, as far as sessions have them.

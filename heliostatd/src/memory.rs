@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use heliostat_abi::code::{Native, Unheld, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::node::{self, State};
@@ -126,6 +126,14 @@ impl Report {
     pub fn unheld_reasons(&self) -> [u64; Unheld::ALL.len()] {
         std::array::from_fn(|place| {
             let offset = report::unheld_reason(Unheld::ALL[place]);
+            self.0.atomic_u64(offset).load(Ordering::Relaxed)
+        })
+    }
+
+    /// How many of its flushes of durable files went to the file, in order of `Unlogged::ALL`.
+    pub fn unlogged_reasons(&self) -> [u64; Unlogged::ALL.len()] {
+        std::array::from_fn(|place| {
+            let offset = report::unlogged_reason(Unlogged::ALL[place]);
             self.0.atomic_u64(offset).load(Ordering::Relaxed)
         })
     }

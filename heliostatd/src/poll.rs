@@ -37,6 +37,8 @@ pub enum Source {
     Rpc,
     /// The thread of replicas has news.
     Replica,
+    /// The thread of the store, or a server loop of areas, has news.
+    Store,
     /// A connection has a message.
     Connection(ObjectId),
     /// A connection was closed at the other end, perhaps with messages left.
@@ -65,6 +67,7 @@ impl Source {
             Self::Cluster => SIGNALS << 62 | 4,
             Self::Rpc => SIGNALS << 62 | 8,
             Self::Replica => SIGNALS << 62 | 10,
+            Self::Store => SIGNALS << 62 | 11,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -89,6 +92,7 @@ impl Source {
             SIGNALS if id.index == 4 => Self::Cluster,
             SIGNALS if id.index == 8 => Self::Rpc,
             SIGNALS if id.index == 10 => Self::Replica,
+            SIGNALS if id.index == 11 => Self::Store,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),
@@ -157,6 +161,7 @@ mod tests {
             Source::Delegated,
             Source::Memory,
             Source::Cluster,
+            Source::Store,
         ];
         for source in others.into_iter().chain(named) {
             assert_eq!(Source::from_data(source.data().u64()), source);

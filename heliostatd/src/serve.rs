@@ -157,7 +157,7 @@ impl Daemon {
 
     /// A connection that waits for somebody's answer has asked something else, or has gone.
     fn give_up_waiting(&mut self, id: ObjectId) {
-        if self.give_up_lock_waiting(id) {
+        if self.give_up_lock_waiting(id) || self.give_up_store_waiting(id) {
             return;
         }
         let mut given_up = self.services.memory.across.asks.give_up(id);

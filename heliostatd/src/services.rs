@@ -22,6 +22,7 @@ mod net;
 mod replica;
 mod rpc;
 mod snapshot;
+mod store;
 
 use heliostat_abi::code::Code;
 
@@ -40,6 +41,7 @@ pub const TABLE: Table = &[
     &lock::NamedLocks,
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
+    &store::StoredAreas,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -9,6 +9,7 @@ use heliostat_abi::limits::{
 use heliostat_abi::lock::limits::{HANDLES_MAX as LOCK_HANDLES_MAX, LOCKS_MAX, TICKETS_MAX};
 use heliostat_abi::memory::limits::{ARENAS_MAX, HANDLES_MAX, REGIONS_MAX as MEMORY_REGIONS_MAX};
 use heliostat_abi::rpc::limits::FUNCTIONS_MAX;
+use heliostat_abi::store::limits::{AREAS_MAX, AREA_HANDLES_MAX};
 use heliostat_control::config::{Config, Delegated};
 use heliostat_service_grant::{Rate, Shares};
 use rustix::process::{getrlimit, Resource};
@@ -156,6 +157,26 @@ pub fn rpc(config: &Config) -> heliostat_service_rpc::Limits {
 pub fn rpc_sessions(config: &Config) -> Shares {
     let rpc = &config.rpc;
     shares(config, rpc.sessions as u64, rpc.sessions_per_user as u64)
+}
+
+/// Of areas of the store. How many bytes there are the store itself says.
+pub fn store(config: &Config) -> heliostat_service_store::Limits {
+    let store = &config.store;
+    let (bytes, per_second) = (store.bytes_per_user, store.bytes_per_second);
+    heliostat_service_store::Limits {
+        handles_per_session: store.handles_per_session,
+        handles: shares(config, AREA_HANDLES_MAX as u64, store.handles_per_user as u64),
+        areas: shares(config, AREAS_MAX as u64, store.areas_per_user as u64),
+        bytes: Shares { reserve: 0, ..shares(config, u64::MAX, bytes) },
+        rate: Rate { per_second, burst: per_second },
+        direct: store.direct_max,
+    }
+}
+
+/// Sessions whose operations on areas are delegated.
+pub fn store_sessions(config: &Config) -> Shares {
+    let store = &config.store;
+    shares(config, store.sessions as u64, store.sessions_per_user as u64)
 }
 
 /// Descriptors and bytes of answers that nobody has read.

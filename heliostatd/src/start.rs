@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
+use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE, STORE_VARIABLE};
 use heliostat_backend_lease::holder::Breaks;
 use heliostat_control::config::Config;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -22,10 +22,11 @@ pub fn run(args: &Args) -> ExitCode {
     if args.announce {
         kernel::close_inherited();
     }
-    let config = match configuration::read(args.config.as_deref()) {
+    let mut config = match configuration::read(args.config.as_deref()) {
         Ok(config) => config,
         Err(message) => return fail(&message),
     };
+    config.store.path = store_path(args, config.store.path);
     if args.check {
         let asked = config.cluster.as_ref().map(ask_registry_once);
         if let Some(Err(message)) = asked {
@@ -46,6 +47,14 @@ pub fn run(args: &Args) -> ExitCode {
         }
         Err(Failure::Other(message)) => fail(&message),
     }
+}
+
+/// Where the store lies: as the command line says, or the configuration, or the environment.
+fn store_path(args: &Args, configured: Option<PathBuf>) -> Option<PathBuf> {
+    // The folder is left later.
+    let whole = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let from_environment = || std::env::var_os(STORE_VARIABLE).map(PathBuf::from);
+    args.store.clone().or(configured).or_else(from_environment).map(whole)
 }
 
 /// Why the daemon did not run.

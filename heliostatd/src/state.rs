@@ -20,6 +20,7 @@ pub mod restriction;
 pub mod returns;
 pub mod rpc;
 pub mod snapshot;
+pub mod store;
 pub mod turns;
 pub mod unread;
 
@@ -47,6 +48,8 @@ pub struct Services {
     pub replica: Option<replica::ReplicatedRegions>,
     /// Remote procedure calls.
     pub rpc: rpc::FunctionCalls,
+    /// The store, and areas of it.
+    pub store: store::KeptStore,
 }
 
 impl Services {
@@ -65,6 +68,7 @@ impl Services {
             lock: lock::HeldLocks::new(config),
             replica: None,
             rpc: rpc::FunctionCalls::new(config),
+            store: store::KeptStore::new()?,
         })
     }
 }

@@ -21,11 +21,14 @@ RULES: dict[str, set[str]] = {
     "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
     "backend/block": LOWER | {"backend/uring"},  # devices, of which one is driven by that ring
     "backend/store": LOWER | {"backend/block", "storefile"},  # the format's steps, done on a device
+    "backend/durable": LOWER | {"backend/log", "backend/block", "backend/uring"},  # files whose appends such a log keeps
     "backend/log": LOWER | {"backend/block"},  # a format and its order of writes, on any of those devices
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
+    "stub/log": LOWER | {"backend/block", "backend/log", "client", "stub/store", "stub/lock"},  # logs lie in areas, one writer each
     "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
+    "bind/fuse": LOWER | {"names"},  # what the kernel asks, asked of names
     "bind/*": LOWER | {"ring", "client", "stub/*", "backend/pages"},
     "service/grant": {"abi"},  # what every service gives out, and to how many
     "service/*": {"abi", "service/grant"},  # net, snapshot, file
@@ -33,17 +36,20 @@ RULES: dict[str, set[str]] = {
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
+    "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others
     "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
-    "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
+    "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*", "storefile"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out
     "storefile": set(),  # another one
-    "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
+    "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages", "backend/log"},  # for programs in Rust
     "applications/*": {"heliostat"},  # what anybody could have written
+    "names": LOWER | {"client", "stub/*"},  # what has a name, as folders and files
     "command": LOWER
-    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/rpc", "stub/snapshot"}
-    | {"snapfile", "supervisor", "control", "backend/*"},
+    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/log", "stub/rpc", "stub/snapshot"}
+    | {"stub/store"}
+    | {"snapfile", "storefile", "supervisor", "control", "backend/*", "names", "bind/fuse"},
     "bench/*": {"*"},
     "verify/*": {"*"},
 }
@@ -55,7 +61,7 @@ TEST_EDGES = {
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
     ("server/file", "ring"), ("server/memory", "ring"), ("heliostatd", "stub/memory"),
     ("heliostatd", "stub/lock"), ("heliostatd", "verify/linearizability"), ("service/replica", "verify/linearizability"),
-    ("server/rpc", "ring"), ("heliostatd", "stub/rpc"), ("server/registry", "backend/transport"),
+    ("server/store", "ring"), ("server/store", "backend/uring"), ("server/rpc", "ring"), ("heliostatd", "stub/rpc"), ("heliostatd", "stub/store"), ("server/registry", "backend/transport"),
 }  # fmt: skip
 
 

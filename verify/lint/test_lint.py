@@ -271,3 +271,18 @@ def test_described_crate_with_versions_on_its_edges_is_allowed():
 def test_crate_that_cannot_be_published_or_found_is_refused(lack):
     assert manifests.judge([manifest(**lack)])
     assert manifests.judge([manifest(**lack, publish=[])]) == []
+
+
+EXAMPLE = "//! Words.\n//!\n//! ```\n//! let one = 1;\n//! ```\n"
+DRAWING = "//! ```text\n//! a --> b\n//! ```\n"
+
+
+@pytest.mark.parametrize("is_run, sources", [(True, [DRAWING, EXAMPLE]), (False, [DRAWING]), (False, [])])
+def test_crate_whose_examples_are_run_if_there_are_any_is_allowed(is_run, sources):
+    assert manifests.judge_examples("attic", is_run, sources) == []
+
+
+@pytest.mark.parametrize("is_run, sources", [(False, [DRAWING, EXAMPLE]), (False, [EXAMPLE.replace("```\n//! let", "```no_run\n//! let")]),
+                                             (True, [DRAWING]), (True, [])])  # fmt: skip
+def test_crate_whose_examples_are_not_run_or_that_has_none_to_run_is_refused(is_run, sources):
+    assert manifests.judge_examples("attic", is_run, sources)

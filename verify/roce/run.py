@@ -9,13 +9,37 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from guest import PACKAGES, Guest
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "verify")]
+
+from emulated_guest import PACKAGES, Guest  # noqa: E402
+
+TOOLS = ["rdma-core", "ibverbs-providers", "ibverbs-utils"]
+# crc32 and crc32c are asked for by name when the device is made (rxe_icrc_init), not by a symbol.
+MODULES = ["crc32_generic", "crc32c_generic", "veth", "ib_uverbs", "rdma_ucm", "rdma_rxe"]
+PROVIDERS = Path("/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so")
+DRIVER = Path("/etc/libibverbs.d/rxe.driver")
+# What UCX loads at run time.
+UCX_MODULES = Path("/usr/lib/x86_64-linux-gnu/ucx")
+INIT = """# busybox's shell takes its own `ip` before any other, and that one makes no pairs.
+ip=/sbin/ip
+$ip link set lo up
+$ip link add v0 type veth peer name v1
+$ip address add 10.9.0.1/24 dev v0
+$ip link set v0 up
+$ip link set v1 up
+rdma link add rxe0 type rxe netdev v0
+sleep 1
+ibv_devinfo -d rxe0 | grep -E 'state|transport'
+sh /job
+echo "guest: ended with $?"
+poweroff -f
+"""
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SECONDS = 1800
 # UCX 1.13's own connection needs an auxiliary transport; over this device its datagrams abort.
@@ -41,10 +65,27 @@ def built() -> Path:
     return Path(found[-1])
 
 
-def main() -> int:
-    subprocess.run([ROOT / "verify/setup.sh", *PACKAGES], check=True)
-    guest = Guest(TARGET / "roce/guest")
+def prepare(guest: Guest) -> Path:
+    """Fills the root with what makes the device, and UCX; the kernel's path."""
     kernel = guest.prepare()
+    for tool in ("rdma", "ibv_devinfo", "ip"):
+        path = shutil.which(tool)
+        if path is None:
+            raise FileNotFoundError(f"{tool}: install {' '.join(TOOLS)}")
+        guest.add(Path(path), f"/sbin/{tool}")
+    guest.add(PROVIDERS)
+    guest.copy(DRIVER, str(DRIVER))
+    for library in sorted(UCX_MODULES.glob("*.so*")):
+        guest.add(library)
+    for name in ("libucp.so.0", "libuct.so.0", "libucs.so.0", "libucm.so.0"):
+        guest.add(UCX_MODULES.parent / name)
+    return kernel
+
+
+def main() -> int:
+    subprocess.run([ROOT / "verify/setup.sh", *PACKAGES, *TOOLS], check=True)
+    guest = Guest(TARGET / "roce/guest", MODULES, INIT)
+    kernel = prepare(guest)
     guest.add(built(), "/test")
     print("the guest boots; its processor is emulated, so this takes minutes", flush=True)
     status, said = guest.run(kernel, JOB.format(words=" ".join(sys.argv[1:])), SECONDS)

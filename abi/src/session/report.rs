@@ -11,10 +11,11 @@
 //! 1024  connections that were or became native u64 x REASONS_MAX, by number of the reason
 //! 1536  open files whose reads are or went native u64 x REASONS_MAX, by number of the reason
 //! 2048  fdatasync(2) of durable files that waited u64 x REASONS_MAX, by number of the reason
+//! 2560  flushes of durable files that went to the file u64 x REASONS_MAX, by number of the reason
 //! 4096  entries, ENTRY_BYTES each
 //! ```
 
-use crate::code::{Native, Unheld, Unmapped};
+use crate::code::{Native, Unheld, Unlogged, Unmapped};
 use crate::limits::REPORT_ENTRIES_MAX;
 use crate::name::NetAddress;
 use crate::wire::{Reader, Writer};
@@ -34,6 +35,8 @@ pub const REASON_BASE: usize = 1024;
 pub const FILE_REASON_BASE: usize = 1536;
 /// Offset of the counts of flushes that were waited for, in order of `Unheld`'s numbers.
 pub const UNHELD_REASON_BASE: usize = 2048;
+/// Offset of the counts of flushes that went to the file, in order of `Unlogged`'s numbers.
+pub const UNLOGGED_REASON_BASE: usize = 2560;
 /// Places for reasons; more than are numbered, so that the layout outlives new ones.
 pub const REASONS_MAX: usize = 64;
 /// Offset of the first entry.
@@ -77,10 +80,12 @@ pub enum Counter {
     Flushes = 11,
     /// Sends that were held back for one.
     HeldSends = 12,
+    /// Flushes whose bytes went to the log.
+    LoggedFlushes = 13,
 }
 
 /// Names of the counters, in order, as they appear in metrics.
-pub const COUNTER_NAMES: [&str; 13] = [
+pub const COUNTER_NAMES: [&str; 14] = [
     "direct_streams",
     "native_connections",
     "demoted_streams",
@@ -94,6 +99,7 @@ pub const COUNTER_NAMES: [&str; 13] = [
     "files_left",
     "durable_flushes",
     "held_sends",
+    "logged_flushes",
 ];
 
 /// Offset of a counter.
@@ -114,6 +120,11 @@ pub const fn file_reason(reason: Unmapped) -> usize {
 /// Offset of the count of flushes that were waited for, for `reason`.
 pub const fn unheld_reason(reason: Unheld) -> usize {
     UNHELD_REASON_BASE + reason as usize * 8
+}
+
+/// Offset of the count of flushes that went to the file, for `reason`.
+pub const fn unlogged_reason(reason: Unlogged) -> usize {
+    UNLOGGED_REASON_BASE + reason as usize * 8
 }
 
 /// Offset of entry `index`.
@@ -226,6 +237,10 @@ mod tests {
     fn every_reason_has_a_place_before_the_entries() {
         for known in Unheld::ALL {
             assert!((*known as usize) < REASONS_MAX && unheld_reason(*known) + 8 <= ENTRIES);
+        }
+        for known in Unlogged::ALL {
+            let fits = unlogged_reason(*known) + 8 <= ENTRIES;
+            assert!((*known as usize) < REASONS_MAX && fits);
         }
         for known in Native::ALL {
             assert!((*known as usize) < REASONS_MAX);

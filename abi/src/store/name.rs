@@ -2,10 +2,17 @@
 
 use std::fmt;
 
+use crate::name_record;
+pub(crate) use crate::name_record::encode;
 use crate::snapshot::region_name::{check, NameError};
+use crate::wire::{Reader, WireError};
 
 /// What every name begins with, where it stands among other services' names.
 pub const PREFIX: &str = "/store/";
+/// What stands for the asking session's own user. To the kernel the number means "no user".
+pub const OWN_USER: u32 = u32::MAX;
+/// What errors call it.
+const WHAT: &str = "area name";
 
 /// The name of an area: parts of `[A-Za-z0-9._-]`, parted by single slashes. It is one among the names
 /// of one user.
@@ -33,6 +40,16 @@ impl fmt::Display for AreaName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}", self.0)
     }
+}
+
+/// The name in foreign bytes.
+pub(crate) fn decode(r: &mut Reader<'_>) -> Result<AreaName, WireError> {
+    name_record::decode(r, WHAT, AreaName::parse)
+}
+
+/// The beginning of names in foreign bytes.
+pub(crate) fn decode_text(r: &mut Reader<'_>) -> Result<String, WireError> {
+    name_record::decode_text(r, WHAT)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 //! device as a whole has failed then.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,9 +32,11 @@ use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Reques
 mod lone;
 mod measure;
 mod open;
+mod shared;
 
 pub use measure::{Costs, Durability};
 pub use open::{OpenError, Options};
+pub use shared::SharedFile;
 
 /// Bytes that are zeroed by one write.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -95,7 +97,19 @@ impl FileDevice {
     /// # Errors
     /// It is not there, is in use, or is neither a file nor a disk; or there is no way to drive it.
     pub fn open(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
-        let opened = open::open(path, &options)?;
+        FileDevice::with(open::open(path, &options)?, options)
+    }
+
+    /// Opens a file or a disk that may be in use, to read and flush it: writes fail. What is read may
+    /// be written meanwhile, and be new in part.
+    ///
+    /// # Errors
+    /// As for `open`, but that it is in use.
+    pub fn open_to_read(path: &Path, options: Options) -> Result<FileDevice, OpenError> {
+        FileDevice::with(open::open_to_read(path, &options)?, options)
+    }
+
+    fn with(opened: open::Opened, options: Options) -> Result<FileDevice, OpenError> {
         let depth = options.depth.max(1);
         let most = u32::try_from(depth + 1).unwrap_or(u32::MAX);
         let by = options.by.unwrap_or_else(By::available);
@@ -112,9 +126,9 @@ impl FileDevice {
             requests,
             operations: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().collect(),
-            waiting: Vec::new(),
-            written: Vec::new(),
-            covered: Vec::new(),
+            waiting: Vec::with_capacity(depth),
+            written: Vec::with_capacity(depth),
+            covered: Vec::with_capacity(depth),
             zeroes: Buffer::new(ZEROES_BYTES).map_err(|_| OpenError::Memory)?,
             failed: None,
         })
@@ -127,6 +141,11 @@ impl FileDevice {
     /// It is there, or there is no room: what was written of it is removed.
     pub fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
         open::create(path, bytes)
+    }
+
+    /// The descriptors that are this device's own, for who closes descriptors by their numbers.
+    pub fn own_descriptors(&self) -> [Option<i32>; 2] {
+        [Some(self.file.as_raw_fd()), self.requests.descriptor()]
     }
 
     /// Whether bytes go past the page cache.
@@ -173,18 +192,19 @@ impl FileDevice {
 
     /// Gives what waits to the ring, as far as that has room.
     fn submit(&mut self) -> Result<(), BlockError> {
-        let mut waiting = std::mem::take(&mut self.waiting).into_iter();
-        for place in waiting.by_ref() {
+        // The lists keep their memory: beneath a program's own libc nothing is allocated here.
+        let mut prepared = 0;
+        while let Some(place) = self.waiting.get(prepared).copied() {
             if self.prepare(place).is_err() {
-                self.waiting.push(place);
                 break;
             }
+            prepared += 1;
         }
-        self.waiting.extend(waiting);
+        self.waiting.drain(..prepared);
         if self.covered.is_empty() && !self.written.is_empty() {
             let file = self.file.clone();
             if self.requests.fdatasync(SHARED_FLUSH, &file).is_ok() {
-                self.covered = std::mem::take(&mut self.written);
+                std::mem::swap(&mut self.covered, &mut self.written);
             }
         }
         self.requests.submit().or_else(later)
@@ -228,7 +248,7 @@ impl FileDevice {
         while let Some((place, result)) = self.requests.reap() {
             if place == SHARED_FLUSH {
                 let result = judge(result, 0);
-                for place in std::mem::take(&mut self.covered) {
+                while let Some(place) = self.covered.pop() {
                     self.complete(place, result, completions);
                 }
                 continue;
@@ -288,6 +308,14 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        self.requests.event().map(Arc::new)
+    }
+
+    fn descriptor(&self) -> Option<i32> {
+        self.requests.descriptor()
+    }
+
     fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.requests.forget(memory);
     }

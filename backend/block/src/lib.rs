@@ -17,18 +17,22 @@
 //! | [`FaultDevice`] | another device, with faults by script or by seed |
 //! | [`LatencyDevice`] | another device, slower |
 //! | [`RecordingDevice`] | another device, and every crash of it |
+//! | [`AreaDevice`] | a part of another device, which may lie in several places there |
 //!
 //! Rights, areas and formats are left to others.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_base::mapping::SharedMapping;
 
+mod area;
 mod check;
 mod error;
+mod extents;
 mod fault;
 mod file;
 mod image;
@@ -37,9 +41,11 @@ mod memory;
 mod random;
 mod record;
 
+pub use area::AreaDevice;
 pub use error::{BeginError, BlockError};
+pub use extents::{Extents, Run};
 pub use fault::{Fault, FaultDevice, Faults, Odds};
-pub use file::{Costs, Durability, FileDevice, OpenError, Options};
+pub use file::{Costs, Durability, FileDevice, OpenError, Options, SharedFile};
 pub use image::Image;
 pub use latency::{Extra, LatencyDevice};
 pub use memory::{MemoryDevice, Order};
@@ -142,7 +148,48 @@ pub trait Device: Send {
         completions: &mut Vec<Completion>,
     ) -> Result<(), BlockError>;
 
+    /// A descriptor that is readable while a `reap` would find something, for whoever sleeps elsewhere.
+    /// A device that has none is looked at from time to time.
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
+    /// Readable when something has completed that nobody has reaped, where there is such a thing.
+    fn descriptor(&self) -> Option<i32> {
+        None
+    }
+
     /// Lets go of a mapping that no operation will name any more. A device may have the kernel keep
     /// pages of what is transferred often, and keeps the mapping until it hears this.
     fn forget(&mut self, _memory: &Arc<SharedMapping>) {}
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+
+    fn depth(&self) -> usize {
+        (**self).depth()
+    }
+
+    fn begin(&mut self, token: u64, request: Request) -> Result<(), BeginError> {
+        (**self).begin(token, request)
+    }
+
+    fn reap(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
+        (**self).reap(wait, completions)
+    }
+
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        (**self).event()
+    }
+
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        (**self).forget(memory);
+    }
 }

@@ -9,6 +9,7 @@
 //! [`Recorder::mark`] what it has promised to somebody by then. Afterwards it opens each
 //! [`CrashState`] and looks whether all that was promised is there, and nothing that was not asked.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -116,6 +117,10 @@ impl Recording {
 }
 
 impl<D: Device> Device for RecordingDevice<D> {
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        self.inner.event()
+    }
+
     fn forget(&mut self, memory: &Arc<SharedMapping>) {
         self.inner.forget(memory);
     }

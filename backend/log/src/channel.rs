@@ -52,11 +52,16 @@ impl Channel {
     }
 
     /// Takes what has completed; waits for the first where nothing has, and something is under way.
-    pub(crate) fn reap(&mut self, wait: Option<Duration>) -> Result<Vec<Completion>, BlockError> {
+    pub(crate) fn reap(
+        &mut self,
+        wait: Option<Duration>,
+        into: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
         if self.arrived.is_empty() {
             self.device.reap(wait, &mut self.arrived)?;
         }
-        Ok(std::mem::take(&mut self.arrived))
+        into.append(&mut self.arrived);
+        Ok(())
     }
 
     /// Reads positions `start..end` onto the end of `bytes`; whole sectors are read, and only what

@@ -69,6 +69,8 @@ pub(crate) struct Driver {
     in_flight: usize,
     batches: VecDeque<Batch>,
     waiting: VecDeque<(u64, Request)>,
+    /// Taken from the device, and looked at; empty between two steps.
+    completed: Vec<Completion>,
     under_way: usize,
     /// Behind the last entry that is in a batch.
     cut: Position,
@@ -98,6 +100,7 @@ impl Driver {
             in_flight,
             batches: VecDeque::new(),
             waiting: VecDeque::new(),
+            completed: Vec::new(),
             under_way: 0,
             cut: header.end,
             durable: header.end,
@@ -138,9 +141,14 @@ impl Driver {
             return Ok(());
         }
         let wait = waits.then(|| self.patience());
-        for completion in self.channel.reap(wait).map_err(LogError::Failed)? {
-            self.complete(shared, completion).map_err(LogError::Failed)?;
-        }
+        // The list keeps its memory: beneath a program's own libc nothing is allocated here.
+        let mut completed = std::mem::take(&mut self.completed);
+        self.channel.reap(wait, &mut completed).map_err(LogError::Failed)?;
+        let mut each = completed.drain(..);
+        let outcome = each.try_for_each(|completion| self.complete(shared, completion));
+        drop(each);
+        self.completed = completed;
+        outcome.map_err(LogError::Failed)?;
         // What has completed may have made room for what waits.
         self.begin_waiting()?;
         self.acknowledge(shared);

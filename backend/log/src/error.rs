@@ -91,6 +91,8 @@ pub enum LogError {
     NoLog(HeaderError),
     /// There is a log in this area already.
     Exists,
+    /// A reader beside the writer: the log was removed, and another one made in its place.
+    Replaced,
     /// The log was opened 2^32 times, or 2^63 bytes were written: it has to be made anew.
     WornOut,
     /// A queue has handed out as many entries without acknowledgement as it keeps account of.
@@ -149,6 +151,9 @@ impl fmt::Display for LogError {
             }
             Self::NoLog(error) => error.fmt(f),
             Self::Exists => f.write_str("there is a log in this area; remove it first"),
+            Self::Replaced => {
+                f.write_str("another log was made in place of this one; open it anew")
+            }
             Self::WornOut => {
                 f.write_str("the log's numbers have come to their end; make a new one")
             }

@@ -9,7 +9,7 @@
 //! What lies in memory is what lies on the device; the bytes are in docs/log-format.md. Whoever waits
 //! for an append drives the device, so a log has no thread, unless somebody starts a [`DriverThread`]
 //! for callbacks and futures. The device is locked by nobody here: two openings of one area at once
-//! destroy it.
+//! destroy it; a [`LogReader`] reads beside one.
 //!
 //! ```
 //! use heliostat_backend_block::MemoryDevice;
@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod area;
+mod beside;
 mod channel;
 mod core;
 mod driver;
@@ -56,6 +57,7 @@ mod waiting;
 mod tests;
 
 pub use area::Area;
+pub use beside::LogReader;
 pub use error::LogError;
 pub use format::Position;
 pub use log::Log;

@@ -1,6 +1,7 @@
 //! A log, as programs use it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use heliostat_backend_block::Device;
 use heliostat_base::event::Event;
@@ -208,6 +209,38 @@ impl Log {
             (space.sealed.at, space.next_batch)
         };
         self.core.wait_for(end, batch)
+    }
+
+    /// Whether the entry at a position is durable, which an append of this opening has told.
+    pub fn is_durable(&self, position: Position) -> bool {
+        self.core.durable() > position.at
+    }
+
+    /// Waits until the entry at a position is durable, at most so long; whether it is. Drives the
+    /// device if nobody does.
+    ///
+    /// # Errors
+    /// The log has failed; or the position is none that an append has told.
+    pub fn wait_durable(
+        &self,
+        position: Position,
+        timeout: Option<Duration>,
+    ) -> Result<bool, LogError> {
+        let end = self.core.space().tail;
+        if position.at >= end.at {
+            return Err(LogError::Beyond { wanted: position, end });
+        }
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let done = || self.is_durable(position).then_some(());
+        Ok(self.core.wait_until(Slot::Any, until, done)?.is_some())
+    }
+
+    /// Says whether the log can still go on.
+    ///
+    /// # Errors
+    /// It has failed, and with what.
+    pub fn check(&self) -> Result<(), LogError> {
+        self.core.check()
     }
 
     /// Drives the device as far as that goes without waiting, for programs with a loop of their own.

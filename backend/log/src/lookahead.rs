@@ -45,6 +45,11 @@ impl Lookahead {
         Ok(header.check(payload).map(|()| header))
     }
 
+    /// Where the bytes end that are there.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
     /// The payload of the entry that was just found at a position.
     pub(crate) fn payload(&self, at: u64, length: u32) -> &[u8] {
         let from = (at - self.start + ENTRY_BYTES) as usize;

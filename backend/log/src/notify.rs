@@ -63,10 +63,7 @@ impl Notices {
 
     /// Collects whom to tell that everything before `durable` is acknowledged.
     pub(crate) fn tell(&self, durable: u64) {
-        if let Some(event) = self.event.get() {
-            // A full counter is readable, and nothing else can go wrong with a descriptor of ours.
-            let _ = event.ring();
-        }
+        self.ring();
         // Who adds himself looks at the durable end after that, so one of both sees the other.
         heliostat_base::sync::full_fence();
         if self.count.load(Ordering::SeqCst) > 0 {
@@ -74,11 +71,17 @@ impl Notices {
         }
     }
 
-    /// Collects everybody, to be told that nothing more is acknowledged.
-    pub(crate) fn fail(&self, error: LogError) {
+    /// Makes the descriptor readable, if anybody has it.
+    pub(crate) fn ring(&self) {
         if let Some(event) = self.event.get() {
+            // A full counter is readable, and nothing else can go wrong with a descriptor of ours.
             let _ = event.ring();
         }
+    }
+
+    /// Collects everybody, to be told that nothing more is acknowledged.
+    pub(crate) fn fail(&self, error: LogError) {
+        self.ring();
         self.collect(u64::MAX, Err(error));
     }
 

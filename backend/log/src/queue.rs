@@ -150,6 +150,7 @@ impl Queue {
         }
         consumers.returned.push_back(position);
         drop(consumers);
+        self.log.core.notices.ring();
         self.log.core.waiting.wake(Slot::Any);
         Ok(())
     }

@@ -57,9 +57,7 @@ pub(crate) fn open(
     area: Area,
     mutant: Mutant,
 ) -> Result<Opened, LogError> {
-    let mut channel = open_channel(device, area)?;
-    let mut header = newest_header(&mut channel)?;
-    check_area(&header, channel.layout())?;
+    let (mut channel, mut header) = open_to_read(device, area)?;
     let end = find_end(&mut channel, &header, mutant)?;
     // Who was killed may have left what was read in the device's cache only.
     channel.flush()?;
@@ -82,13 +80,24 @@ pub(crate) fn erase(device: Box<dyn Device>, area: Area) -> Result<Box<dyn Devic
     Ok(channel.into_device())
 }
 
+/// The log of an area, which is only read.
+pub(crate) fn open_to_read(
+    device: Box<dyn Device>,
+    area: Area,
+) -> Result<(Channel, Header), LogError> {
+    let mut channel = open_channel(device, area)?;
+    let header = newest_header(&mut channel)?;
+    check_area(&header, channel.layout())?;
+    Ok((channel, header))
+}
+
 fn open_channel(device: Box<dyn Device>, area: Area) -> Result<Channel, LogError> {
     let layout = Layout::of(area, device.geometry())?;
     Channel::new(device, layout)
 }
 
 /// The header block with the higher counter, of those that can be believed.
-fn newest_header(channel: &mut Channel) -> Result<Header, LogError> {
+pub(crate) fn newest_header(channel: &mut Channel) -> Result<Header, LogError> {
     let mut newest: Result<Header, HeaderError> = Err(HeaderError::Foreign);
     for index in 0..2 {
         let offset = channel.layout().header(index);
@@ -148,7 +157,11 @@ fn find_end(channel: &mut Channel, header: &Header, mutant: Mutant) -> Result<Po
 }
 
 /// Whether an entry behind the cut tells that what lay at the cut had been acknowledged.
-fn has_evidence(channel: &mut Channel, header: &Header, cut: u64) -> Result<bool, LogError> {
+pub(crate) fn has_evidence(
+    channel: &mut Channel,
+    header: &Header,
+    cut: u64,
+) -> Result<bool, LogError> {
     // The first entry that was sealed after an acknowledgement begins within the window behind it,
     // and one of a later round that covers the cut no further than the longest entry.
     let bytes = (header.window_bytes + entry_bytes(header.longest.into())).min(header.data_bytes);

@@ -106,6 +106,11 @@ impl Appended {
         self.position
     }
 
+    /// Where it ends: it is durable when the log's acknowledged end has come so far.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Whether it is durable.
     pub fn is_durable(&self) -> bool {
         self.core.durable() >= self.end

@@ -41,7 +41,9 @@ impl Drop for DriverThread {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
         self.log.core.waiting.wake(Slot::Any);
-        if let Some(thread) = self.thread.take() {
+        let own = std::thread::current().id();
+        // A callback that drops the last handle of a log runs in this thread, which ends by itself.
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != own) {
             // A callback that panics ends the thread; there is nobody to tell.
             let _ = thread.join();
         }

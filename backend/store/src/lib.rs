@@ -63,10 +63,25 @@ impl<D: Device> StoreOnDevice<D> {
     /// # Errors
     /// There is something on the device, a number may not be so, or the device failed.
     pub fn format(device: D, format: &Format) -> Result<StoreOnDevice<D>, StoreFailed> {
+        StoreOnDevice::make_store(device, format, false)
+    }
+
+    /// The same, whatever is on the device: that is lost.
+    ///
+    /// # Errors
+    /// A number may not be so, or the device failed.
+    pub fn format_over(device: D, format: &Format) -> Result<StoreOnDevice<D>, StoreFailed> {
+        StoreOnDevice::make_store(device, format, true)
+    }
+
+    fn make_store(device: D, format: &Format, over: bool) -> Result<Self, StoreFailed> {
         let mut driver = Driver::new(device)?;
         let first = driver.read(0, SUPERBLOCKS_BYTES)?;
         let format = Format { device_bytes: driver.device.geometry().bytes, ..*format };
-        let Opened { store, steps } = Store::format(&format, &first)?;
+        let Opened { store, steps } = match over {
+            true => Store::format_over(&format)?,
+            false => Store::format(&format, &first)?,
+        };
         driver.perform(&steps)?;
         Ok(driver.with(store))
     }

@@ -12,13 +12,13 @@
 //! Where the kernel gives no io_uring a few threads make the same requests ([`ThreadRing`]); a server
 //! loop holds one or the other ([`Requests`]).
 //!
-//! For the control plane's server loop, and for programs that read by themselves through the native
-//! interface. Nothing beneath a program's own libc has a use for it: its three calls are made here,
-//! but its memory is mapped and its descriptor closed through libc.
+//! For the control plane's server loop, for programs that read by themselves through the native
+//! interface, and for logs. Beneath a program's own libc it is used with care: its three calls are made
+//! here, but its memory is mapped and its descriptor closed through libc, where both are caught.
 #![warn(missing_docs)]
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +108,21 @@ impl<T> Uring<T> {
         let pinned = pinned::Pinned::new(&ring);
         let free = (0..most).rev().collect();
         Uring { ring, held, free, prepared: false, pinned, truncates: false }
+    }
+
+    /// A descriptor that is readable while there is a completion to take, for whoever sleeps elsewhere.
+    ///
+    /// # Errors
+    /// The system has no descriptor.
+    pub fn event(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the ring is open as long as this has it, and nobody closes it meanwhile.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        ring.try_clone_to_owned()
+    }
+
+    /// Readable when something has completed that nobody has reaped.
+    pub fn descriptor(&self) -> i32 {
+        self.ring.as_raw_fd()
     }
 
     /// Operations under way or prepared.

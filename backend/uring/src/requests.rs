@@ -86,6 +86,22 @@ impl<T> Requests<T> {
         }
     }
 
+    /// A descriptor that is readable while there is a completion to take. Threads have none.
+    pub fn event(&self) -> Option<OwnedFd> {
+        match self {
+            Requests::Uring(ring) => ring.event().ok(),
+            Requests::Threads(_) => None,
+        }
+    }
+
+    /// Readable when something has completed that nobody has reaped; threads have none.
+    pub fn descriptor(&self) -> Option<i32> {
+        match self {
+            Requests::Uring(ring) => Some(ring.descriptor()),
+            Requests::Threads(_) => None,
+        }
+    }
+
     /// The next requests are for this owner. Threads make one of each owner's in turn; a kernel with
     /// an io_uring has an order of its own.
     #[inline]

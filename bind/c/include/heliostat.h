@@ -27,5 +27,9 @@
 #include "heliostat/lock.h"
 // Functions of other programs called, and own ones served.
 #include "heliostat/rpc.h"
+// Logs in a file or an area, whose entries are durable when it is said so.
+#include "heliostat/log.h"
+// Queues in such logs.
+#include "heliostat/queue.h"
 
 #endif /* HELIOSTAT_H */

@@ -27,7 +27,7 @@ pub enum heliostat_code {
     HELIOSTAT_EMPTY = -3,
     /// The element or buffer does not fit and never will.
     HELIOSTAT_TOO_LARGE = -4,
-    /// The other side broke the protocol.
+    /// The other side broke the protocol; or an entry of a log is damaged.
     HELIOSTAT_CORRUPT = -5,
     /// The deadline has passed.
     HELIOSTAT_TIMED_OUT = -6,
@@ -63,6 +63,14 @@ pub enum heliostat_code {
     HELIOSTAT_FAILED = -21,
     /// The barrier is broken until somebody resets it: a participant died or gave up.
     HELIOSTAT_BROKEN = -30,
+    /// The device has failed: what was not acknowledged may be there or not.
+    HELIOSTAT_DEVICE = -31,
+    /// Another process has it open to write.
+    HELIOSTAT_IN_USE = -32,
+    /// What lies there is no log.
+    HELIOSTAT_FOREIGN = -33,
+    /// No device for a log, or not the one that this log was made on.
+    HELIOSTAT_WRONG_DEVICE = -34,
 }
 
 pub(crate) use heliostat_code::*;

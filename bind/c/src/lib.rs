@@ -1,4 +1,4 @@
-//! The C interface: rings, snapshots, delegated operations, memory regions, locks and remote procedure calls, with ownership and nulls checked at the border and no logic of its own.
+//! The C interface: rings, snapshots, delegated operations, memory regions, locks, remote procedure calls, logs and queues, with ownership and nulls checked at the border and no logic of its own.
 //!
 //! Every function catches panics, checks its pointers in release builds too, and answers with a
 //! `heliostat_code`. A handle belongs to one thread at a time; a reserved or taken element belongs
@@ -10,6 +10,8 @@ mod code;
 mod delegated;
 mod joint;
 mod lock;
+mod log;
+mod log_reader;
 mod memory;
 mod memory_bytes;
 mod memory_operations;
@@ -18,6 +20,7 @@ mod memory_spread;
 mod names;
 mod operations;
 mod pending;
+mod queue;
 mod region;
 mod ring;
 mod rpc;
@@ -34,6 +37,8 @@ pub use code::heliostat_code;
 pub use delegated::*;
 pub use joint::*;
 pub use lock::*;
+pub use log::*;
+pub use log_reader::*;
 pub use memory::*;
 pub use memory_bytes::*;
 pub use memory_operations::*;
@@ -42,6 +47,7 @@ pub use memory_spread::*;
 pub use names::*;
 pub use operations::*;
 pub use pending::*;
+pub use queue::*;
 pub use region::*;
 pub use ring::*;
 pub use rpc::*;

@@ -19,7 +19,7 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 12] = [
+const PARTS: [(&str, &[&str], &[&str]); 14] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
@@ -32,6 +32,8 @@ const PARTS: [(&str, &[&str], &[&str]); 12] = [
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
     ("lock", &["lock.rs"], &["code"]),
     ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),
+    ("log", &["log.rs", "log_reader.rs"], &["code"]),
+    ("queue", &["queue.rs"], &["code", "log"]),
 ];
 
 /// One of them, as cbindgen makes it today.
@@ -147,6 +149,25 @@ fn the_examples_compile_with_gcc_and_run() {
         // A leftover in the temporary folder is not worth a failure.
         let _ = std::fs::remove_file(&program);
     }
+}
+
+#[test]
+fn the_example_of_logs_runs_plainly_and_under_valgrind() {
+    if !is_there("gcc") {
+        return;
+    }
+    let program = compiled("log", &[]);
+    // Beside the test's own program: a temporary folder may be memory.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let wanted = "first second third job\n";
+    assert_eq!(printed(Command::new(&program).arg(folder)), wanted);
+    if is_there("valgrind") {
+        let mut command = Command::new("valgrind");
+        command.args(["-q", "--error-exitcode=9", "--leak-check=full"]);
+        command.args(["--errors-for-leak-kinds=definite"]);
+        assert_eq!(printed(command.arg(&program).arg(folder)), wanted);
+    }
+    let _ = std::fs::remove_file(&program);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
 use crate::{
-    descriptors, durable, events, fault, files, harmless, messages, sealed, signal, sockets, spawn,
-    transfer, uring,
+    descriptors, durable, events, fault, files, harmless, mappings, messages, sealed, signal,
+    sockets, spawn, transfer, uring,
 };
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
@@ -170,7 +170,6 @@ fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::listen => sockets::listen(call),
         Sysno::shutdown if first_is_known() => sockets::shutdown(call),
         Sysno::getsockopt if first_is_known() => sockets::getsockopt(call),
-        Sysno::setsockopt if first_is_known() => sockets::setsockopt(call),
         other => dispatch_cold(other, call),
     }
 }
@@ -179,7 +178,10 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
     let fd = call.int(0);
     let is_known = || !table::is_unknown(fd) || table::file(fd) != 0;
     match number {
-        Sysno::setsockopt => sockets::setsockopt(call),
+        Sysno::setsockopt => {
+            mappings::before_option(call);
+            sockets::setsockopt(call)
+        }
         Sysno::open => files::open(call, |call| call.int(1)),
         Sysno::openat2 => files::open(call, files::flags_of_openat2),
         Sysno::creat => files::open(call, |_| libc::O_WRONLY),
@@ -188,7 +190,13 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::dup => descriptors::dup(call),
         Sysno::dup2 | Sysno::dup3 => descriptors::dup_onto(call, number == Sysno::dup3),
         Sysno::fcntl if is_known() => descriptors::fcntl(call),
-        Sysno::ioctl if is_known() => descriptors::ioctl(call),
+        Sysno::ioctl => {
+            mappings::before_ioctl(call);
+            match is_known() {
+                true => descriptors::ioctl(call),
+                false => sealed::again(call),
+            }
+        }
         Sysno::epoll_create | Sysno::epoll_create1 => events::epoll_create(call),
         Sysno::clone | Sysno::fork => spawn::fork(call),
         Sysno::execve | Sysno::execveat => spawn::exec(call),
@@ -204,8 +212,9 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::rt_sigprocmask => fault::mask(call),
         Sysno::fdatasync => durable::sync(call, true),
         Sysno::fsync => durable::sync(call, false),
-        Sysno::mmap => durable::mmap(call),
-        Sysno::shmat => durable::shmat(call),
+        Sysno::mmap => mappings::mmap(call),
+        Sysno::mprotect | Sysno::pkey_mprotect => mappings::mprotect(call),
+        Sysno::shmat | Sysno::vmsplice | Sysno::userfaultfd => mappings::shared(call),
         Sysno::newfstatat => sealed::newfstatat(call),
         _ => sealed::again(call),
     }

@@ -5,17 +5,20 @@
 //! decides: it goes on, its bytes are held back, or it waits.
 
 use heliostat_abi::code::Unheld;
-use heliostat_abi::place::DURABLE_VARIABLE;
+use heliostat_abi::place::{DURABLE_LOG_VARIABLE, DURABLE_VARIABLE};
 use heliostat_base::call as kernel;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::{Errno, Sysno};
 use heliostat_interpose::Verdict;
+use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::flush::{self, names, Asked};
+use heliostat_stub_posix::net::watch::sets;
 use heliostat_stub_posix::net::{commit, socket, unflushed};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread;
 
 use crate::call::Call;
-use crate::harmless;
+use crate::{harmless, kept, mappings};
 
 /// Where the kernel lists what is mapped.
 const MAPS: &str = "/proc/self/maps";
@@ -27,6 +30,9 @@ pub fn begin() -> bool {
     names::set(patterns.as_bytes());
     if names::is_none() {
         return false;
+    }
+    if let Some(path) = std::env::var_os(DURABLE_LOG_VARIABLE).filter(|path| !path.is_empty()) {
+        flush::set_log(path.into());
     }
     // What is mapped by now is nobody else's but for what a library before this one has done.
     let is_shared = |line: &str| {
@@ -58,8 +64,12 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
     if let Some(errno) = refused(kind, call) {
         return Some(call.answer(Some(Err(errno))));
     }
-    if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
+    if flush::is_kept() && kept::is_changed_by(kind, call) {
         commit::settle();
+        flush::forget_logged();
+    }
+    if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
+        await_flush(kind, call);
         // What has been waited for may have failed.
         return refused(kind, call).map(|errno| call.answer(Some(Err(errno))));
     }
@@ -96,15 +106,58 @@ fn goes_on(kind: Sysno, call: &Call<'_>) -> bool {
         Sysno::read | Sysno::readv | Sysno::recvfrom | Sysno::recvmsg => direct(fd).is_some(),
         Sysno::write | Sysno::writev => match direct(fd) {
             Some(index) => unflushed::can_hold(index, 0),
-            // It lets out no more than an ordinary write of a program that will flush later.
-            None => flush::is_pending(fd),
+            None => appends(fd, None),
         },
-        Sysno::pwrite64 | Sysno::pwritev => flush::is_pending(fd),
+        Sysno::pwrite64 | Sysno::pwritev => appends(fd, Some(call.word(3))),
+        Sysno::pread64 | Sysno::preadv => flush::is_pending(fd),
         Sysno::sendto => direct(fd).is_some_and(|index| unflushed::can_hold(index, call.int(3))),
-        Sysno::mmap => true, // judged by its own function
+        // Others may have the same offset.
+        Sysno::lseek => call.word(1) == 0 && call.int(2) == libc::SEEK_CUR,
+        Sysno::epoll_ctl => sets::is_own_alone(fd),
+        Sysno::rt_sigprocmask => delivers_nothing(call),
+        Sysno::munmap | Sysno::mremap => !mappings::holds_files(),
         Sysno::fcntl => matches!(call.int(1), libc::F_GETFL | libc::F_GETFD),
         Sysno::futex => is_wake(call.int(1)),
         _ => false,
+    }
+}
+
+/// Whether a write goes behind all that its file holds, and nothing but that file is to be flushed. Such
+/// a write lets out no more than one before the flush: a log's reader expects a torn end. One that
+/// overwrites, or is of another file, may rest on the order (a header after what it points to, data after
+/// its log), and the kernel may write it back first.
+fn appends(fd: i32, offset: Option<u64>) -> bool {
+    if !flush::is_all_that_is_pending(fd) {
+        return false;
+    }
+    let flags = || kernel::fcntl(fd, libc::F_GETFL, 0).unwrap_or(0) as i32;
+    if offset.is_none() && flags() & libc::O_APPEND != 0 {
+        return true;
+    }
+    let at = offset.or_else(|| kernel::offset(fd));
+    at.zip(kernel::mode_and_bytes(fd)).is_some_and(|(at, (_, bytes))| at >= bytes)
+}
+
+/// Whether no signal waits for what this call unblocks: one that ends the process shows that it went on.
+fn delivers_nothing(call: &Call<'_>) -> bool {
+    call.word(1) == 0 || call.int(0) == libc::SIG_BLOCK || kernel::pending_signals() == 0
+}
+
+/// Waits until nothing is held back; one that reads only until there is something to read, since it lets
+/// nothing out.
+fn await_flush(kind: Sysno, call: &Call<'_>) {
+    let reads = matches!(
+        kind,
+        Sysno::read
+            | Sysno::readv
+            | Sysno::recvfrom
+            | Sysno::recvmsg
+            | Sysno::accept
+            | Sysno::accept4
+    );
+    match reads && is_single_threaded() {
+        true => poll::outlast_read(call.int(0)),
+        false => commit::settle(),
     }
 }
 
@@ -149,36 +202,13 @@ pub fn sync(call: &mut Call<'_>, is_data: bool) -> Verdict {
     }
 }
 
-/// mmap(2): stores into memory that others see cannot be held back.
-pub fn mmap(call: &mut Call<'_>) -> Verdict {
-    let flags = call.int(3);
-    let is_shared = matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE);
-    if is_shared && !names::is_none() && may_be_written(call.int(4), flags) {
-        flush::refuse(Unheld::Shared);
-        before_child();
-    }
-    Verdict::Pass
-}
-
-/// What is open for reading only can never be mapped for writing (source: mprotect(2), EACCES).
-fn may_be_written(fd: i32, flags: i32) -> bool {
-    let is_read_only = |mode: usize| mode as i32 & libc::O_ACCMODE == libc::O_RDONLY;
-    flags & libc::MAP_ANONYMOUS != 0 || !kernel::fcntl(fd, libc::F_GETFL, 0).is_ok_and(is_read_only)
-}
-
-/// shmat(2), likewise
-pub fn shmat(_call: &mut Call<'_>) -> Verdict {
+/// From now on something is seen of this program that no call of its own lets out: nothing is held
+/// back for any more.
+pub fn give_up(reason: Unheld) {
     if !names::is_none() {
-        flush::refuse(Unheld::Shared);
+        flush::refuse(reason);
         before_child();
-    }
-    Verdict::Pass
-}
-
-/// A ring that the kernel may poll lets out what nobody sees.
-pub fn ring_made() {
-    if !names::is_none() {
-        flush::refuse(Unheld::Ring);
-        before_child();
+        // What is written from now on goes by the log no more.
+        flush::forget_logged();
     }
 }

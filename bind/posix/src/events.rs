@@ -11,9 +11,9 @@ use heliostat_base::sys::{check, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::event::epoll::{self, Waited};
 use heliostat_stub_posix::event::{poll as stub_poll, select as stub_select};
-use heliostat_stub_posix::net::listen;
+use heliostat_stub_posix::net::{commit, listen};
 use heliostat_stub_posix::table::{self, DescriptorKind};
-use heliostat_stub_posix::Answer;
+use heliostat_stub_posix::{flush, Answer};
 use libc::epoll_event;
 
 use crate::call::{by_kernel, Call};
@@ -191,12 +191,12 @@ fn poll_with(
     let (fds_at, count) = (call.word(0), u64::from(call.word(1) as u32));
     let is_plain = count > 0 && count <= POLL_FDS_MAX;
     if !table::is_used() || !is_plain || !memory::is_below(fds_at, count * POLLFD_BYTES as u64) {
-        return Verdict::Pass;
+        return pass_settled();
     }
     let count = count as usize;
     if count > POLL_FDS_FEW {
         if are_unknown(fds_at, count) {
-            return Verdict::Pass;
+            return pass_settled();
         }
         return poll_copy(call, time, &mut vec![MaybeUninit::uninit(); count]);
     }
@@ -209,9 +209,11 @@ fn poll_copy(
     time: impl FnOnce(&Call<'_>) -> Result<(Option<u64>, Option<u64>), Fault>,
     room: &mut [MaybeUninit<libc::pollfd>],
 ) -> Verdict {
-    let Ok((timeout_ns, mask)) = time(call) else { return Verdict::Pass };
+    let Ok((timeout_ns, mask)) = time(call) else { return pass_settled() };
     // SAFETY: a pollfd is three numbers.
-    let Ok(fds) = (unsafe { memory::read_many(call.word(0), room) }) else { return Verdict::Pass };
+    let Ok(fds) = (unsafe { memory::read_many(call.word(0), room) }) else {
+        return pass_settled();
+    };
     let answer = stub_poll::poll(fds, timeout_ns, mask);
     // SAFETY: where they were read from, with nothing but their events changed.
     let is_given = || unsafe { memory::write_many(call.word(0), fds) }.is_ok();
@@ -219,6 +221,14 @@ fn poll_copy(
         return call.answer(Some(Err(memory::FAULT)));
     }
     call.answer(answer)
+}
+
+/// The kernel's own wait, which publishes nothing: all is flushed before it.
+fn pass_settled() -> Verdict {
+    if flush::is_busy() {
+        commit::settle();
+    }
+    Verdict::Pass
 }
 
 /// poll(2)
@@ -282,14 +292,14 @@ fn select_with(
     listen::renew_if_due();
     let count = call.int(0);
     if !table::is_used() || count <= 0 || count as usize > table::FDS_MAX {
-        return Verdict::Pass;
+        return pass_settled();
     }
     let words = (count as usize).div_ceil(64);
     let copied = || -> Result<_, Fault> {
         let map = |place| Bitmap::copied(call.word(place), words);
         Ok((time(call)?, [map(1)?, map(2)?, map(3)?]))
     };
-    let Ok(((timeout_ns, mask), mut maps)) = copied() else { return Verdict::Pass };
+    let Ok(((timeout_ns, mask), mut maps)) = copied() else { return pass_settled() };
     let [read, write, except] = &mut maps;
     let mut bitmaps =
         stub_select::Bitmaps { read: read.words(), write: write.words(), except: except.words() };
@@ -302,7 +312,7 @@ fn select_with(
 
 /// select(2)
 pub fn select(call: &mut Call<'_>) -> Verdict {
-    let Ok(given) = timeval_ns(call.word(4)) else { return Verdict::Pass };
+    let Ok(given) = timeval_ns(call.word(4)) else { return pass_settled() };
     let ends = given.map(|ns| clock::monotonic_ns().saturating_add(ns));
     let verdict = select_with(call, |_| Ok((given, None)));
     if let (Verdict::Done, Some(ends)) = (verdict, ends) {

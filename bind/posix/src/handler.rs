@@ -4,9 +4,11 @@
 //! thread holds a lock of the stub (the handler may use the same socket), and it notes that a
 //! handler ran, so that a wait that spins in user space ends with EINTR as the kernel's would.
 
+use heliostat_base::call;
 use heliostat_stub_posix::thread;
 
-use crate::{actions, fault};
+use crate::actions::{self, KernelAction};
+use crate::fault;
 
 type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
 
@@ -32,11 +34,14 @@ extern "C" fn entry(number: i32, info: *mut libc::siginfo_t, context: *mut libc:
         return;
     }
     let is_once = flags & libc::SA_RESETHAND as u32 as u64 != 0;
+    if !is_synchronous(number) && thread::must_defer(number) {
+        if is_once {
+            set_anew(number);
+        }
+        return put_off(number, info, context);
+    }
     if is_once && fault::is_kept_here(number) {
         fault::called_once(number);
-    }
-    if !is_synchronous(number) && !is_once && thread::must_defer(number) {
-        return put_off(number, info, context);
     }
     // SAFETY: the address the program registered as its handler; handlers without SA_SIGINFO
     // take the first of the three arguments and ignore the registers of the others.
@@ -52,6 +57,14 @@ fn is_synchronous(number: i32) -> bool {
     matches!(number, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP)
 }
 
+/// The kernel has set the default when it delivered the signal, and kept the rest: the handler has not
+/// run yet.
+fn set_anew(number: i32) {
+    if let Ok(kept) = actions::set(number, None) {
+        let _ = actions::set(number, Some(&KernelAction { handler: entry_address(), ..kept }));
+    }
+}
+
 /// Blocks the signal from the return of this handler on and queues it again; the end of the
 /// critical section unblocks it.
 fn put_off(number: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
@@ -61,6 +74,8 @@ fn put_off(number: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext
     // restores.
     let mask = unsafe { &mut (*context).uc_sigmask };
     libc_sigaddset(mask, 1 << (number - 1) | hidden);
+    // With SA_NODEFER it is not blocked here, and would come back at once.
+    call::signal_mask(libc::SIG_BLOCK, Some(1 << (number - 1)));
     actions::send_again(number, info);
 }
 

@@ -3,6 +3,8 @@
 //! All that is not listed waits, also what this list has never heard of. A call is listed when nobody
 //! outside of the process can tell from it that it was made: it asks, or changes what only this
 //! process has. What may block is not listed, since others may wait for what is held back meanwhile.
+//! Nor are questions about files: a server of a file system, a watcher (inotify) and times of access
+//! show that they were asked. What /proc shows of a process to others counts as looking into it.
 
 use heliostat_base::sys::Sysno;
 
@@ -10,9 +12,9 @@ use heliostat_base::sys::Sysno;
 #[rustfmt::skip]
 const UNSEEN: &[Sysno] = &[
     // Memory of its own (what is shared with others goes by mmap, which is caught).
-    Sysno::brk, Sysno::munmap, Sysno::mprotect, Sysno::mremap, Sysno::madvise, Sysno::mincore,
-    Sysno::mlock, Sysno::munlock, Sysno::mbind, Sysno::set_mempolicy, Sysno::get_mempolicy,
-    Sysno::pkey_alloc, Sysno::pkey_free, Sysno::pkey_mprotect, Sysno::membarrier,
+    Sysno::brk, Sysno::madvise, Sysno::mincore, Sysno::mlock, Sysno::munlock, Sysno::mbind,
+    Sysno::set_mempolicy, Sysno::get_mempolicy, Sysno::pkey_alloc, Sysno::pkey_free,
+    Sysno::membarrier,
     // Questions about the process, the machine and the time.
     Sysno::getpid, Sysno::gettid, Sysno::getppid, Sysno::getuid, Sysno::geteuid, Sysno::getgid,
     Sysno::getegid, Sysno::getresuid, Sysno::getresgid, Sysno::getgroups, Sysno::getpgid,
@@ -22,27 +24,24 @@ const UNSEEN: &[Sysno] = &[
     Sysno::sched_getaffinity, Sysno::sched_getparam, Sysno::sched_getscheduler,
     Sysno::sched_get_priority_max, Sysno::sched_get_priority_min, Sysno::sched_yield,
     Sysno::capget, Sysno::getitimer, Sysno::timer_gettime, Sysno::timerfd_gettime,
-    // Questions about files and sockets.
-    Sysno::stat, Sysno::fstat, Sysno::lstat, Sysno::newfstatat, Sysno::statx, Sysno::statfs,
-    Sysno::fstatfs, Sysno::access, Sysno::faccessat, Sysno::faccessat2, Sysno::readlink,
-    Sysno::readlinkat, Sysno::getdents, Sysno::getdents64, Sysno::getxattr, Sysno::lgetxattr,
-    Sysno::fgetxattr, Sysno::listxattr, Sysno::llistxattr, Sysno::flistxattr, Sysno::getsockname,
-    Sysno::getpeername,
-    // A thread's own: how it was made, how it takes signals, how it ends.
+    // Names of sockets, which the kernel itself knows.
+    Sysno::getsockname, Sysno::getpeername,
+    // A thread's own: how it was made, how it takes signals. Not how it ends: the last one's end is the
+    // process's.
     Sysno::arch_prctl, Sysno::set_tid_address, Sysno::set_robust_list, Sysno::get_robust_list,
     Sysno::rseq, Sysno::sigaltstack, Sysno::rt_sigpending, Sysno::rt_sigreturn,
-    Sysno::restart_syscall, Sysno::exit,
+    Sysno::restart_syscall,
 ];
 
 /// Caught, and may go on.
 #[rustfmt::skip]
 const SEEN: &[Sysno] = &[
-    Sysno::epoll_ctl, Sysno::epoll_create, Sysno::epoll_create1, Sysno::getsockopt, Sysno::lseek,
-    Sysno::rt_sigaction, Sysno::rt_sigprocmask, Sysno::socket, Sysno::pread64, Sysno::preadv,
+    Sysno::epoll_create, Sysno::epoll_create1, Sysno::getsockopt, Sysno::rt_sigaction,
     // These look, publish and sleep by themselves: `heliostat_stub_posix::net::unflushed`.
-    Sysno::epoll_wait, Sysno::epoll_pwait, Sysno::epoll_pwait2,
-    // Judged by their own functions: `durable`.
-    Sysno::fdatasync, Sysno::fsync,
+    Sysno::epoll_wait, Sysno::epoll_pwait, Sysno::epoll_pwait2, Sysno::poll, Sysno::ppoll,
+    Sysno::select, Sysno::pselect6,
+    // Judged by their own functions: `durable`, `mappings`.
+    Sysno::fdatasync, Sysno::fsync, Sysno::mmap, Sysno::mprotect, Sysno::pkey_mprotect,
 ];
 
 /// Whether sites of this number are to be caught where there are durable files.

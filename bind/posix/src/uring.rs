@@ -2,10 +2,10 @@
 //!
 //! A call on a ring is libc's own instruction still: what its entries name is seen to before it.
 
-use heliostat_abi::code::Native;
+use heliostat_abi::code::{Native, Unheld};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::program_rings::{self, Program, Unseen, PARAMS_BYTES};
-use heliostat_stub_posix::uring;
+use heliostat_stub_posix::{thread, uring};
 
 use std::mem::MaybeUninit;
 
@@ -45,8 +45,8 @@ impl Program for Guarded {
 /// io_uring_setup(2)
 pub fn setup(call: &mut Call<'_>) -> Verdict {
     let answer = by_kernel(call);
-    if let Ok(ring) = answer {
-        durable::ring_made();
+    if let (Ok(ring), false) = (answer, thread::is_in_section()) {
+        durable::give_up(Unheld::Ring);
         let mut params = [0; PARAMS_BYTES];
         let seen = match Guarded.fetch(call.word(1), &mut params) {
             true => program_rings::begin(ring as i32, &params),

@@ -10,6 +10,7 @@ use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::pins::PinError;
 use heliostat_stub_lock::LockError;
+use heliostat_stub_log::{Kind, LogError, OpenError, Why};
 use heliostat_stub_memory::{MemoryError, SpreadError};
 use heliostat_stub_rpc::{NotDelivered, RpcError, Unanswered};
 use heliostat_stub_snapshot::queue::QueueError;
@@ -18,6 +19,8 @@ use heliostat_stub_snapshot::{
 };
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+
+use crate::log_entry::LogPosition;
 
 /// The exception `kind` of `heliostat._errors`, saying `text`.
 pub fn raise(kind: &str, text: impl Display) -> PyErr {
@@ -184,6 +187,49 @@ pub fn lock(error: &LockError) -> PyErr {
         LockError::Bell(_) => "MappingFailed",
     };
     raise(kind, error)
+}
+
+/// A log did not do it. The exception of a damaged entry has its position.
+pub fn log(py: Python<'_>, error: &LogError) -> PyErr {
+    let raised = of_log(error.into(), error);
+    if let LogError::Damaged { position, .. } = error {
+        // Without it, the text says it.
+        let _ = raised.value(py).setattr("position", LogPosition::from(*position));
+    }
+    raised
+}
+
+/// A log could not be made or opened.
+pub fn log_open(py: Python<'_>, error: &OpenError) -> PyErr {
+    let raised = of_log(error.kind(), error);
+    if let Why::Log(LogError::Damaged { position, .. }) = &error.why {
+        // As above.
+        let _ = raised.value(py).setattr("position", LogPosition::from(*position));
+    }
+    raised
+}
+
+fn of_log(kind: Kind, text: impl Display) -> PyErr {
+    let kind = match kind {
+        Kind::Closed => return closed("log"),
+        Kind::Full | Kind::Limit => "Full",
+        Kind::TooLong => "TooLong",
+        Kind::Trimmed => "Trimmed",
+        Kind::NoEntry => "NoEntry",
+        Kind::Damaged => "Damaged",
+        Kind::Device => "DeviceFailed",
+        Kind::InUse => "InUse",
+        Kind::Denied => "Denied",
+        Kind::NotFound => "NotFound",
+        Kind::Exists => "NameTaken",
+        Kind::Foreign => "NotALog",
+        Kind::Newer => "Unsupported",
+        Kind::WrongDevice => "WrongDevice",
+        Kind::NoName => "InvalidName",
+        Kind::NoControl => "NoControlPlane",
+        _ => "MappingFailed",
+    };
+    raise(kind, text)
 }
 
 /// A call has no reply, or a function is not found or not served. The exception says whether the function

@@ -1,10 +1,10 @@
-//! The extension module `heliostat._native`: snapshot and memory regions, locks, and calls of functions, for the Python package.
+//! The extension module `heliostat._native`: snapshot and memory regions, locks, logs, and calls of functions, for the Python package.
 //!
 //! Thin on purpose: it turns Python's arguments into the stub's and the stub's errors into the
 //! package's exceptions. What arrays, data types and event loops are is known in
 //! `python/heliostat/`; what versions are, in `heliostat_stub_snapshot`; what memory regions are, in
-//! `heliostat_stub_memory`; what locks are, in `heliostat_stub_lock`; what calls are, in
-//! `heliostat_stub_rpc`.
+//! `heliostat_stub_memory`; what locks are, in `heliostat_stub_lock`; what logs are, in
+//! `heliostat_stub_log`; what calls are, in `heliostat_stub_rpc`.
 //!
 //! - `buffer`: Python's buffer protocol, both ways
 //! - `exported`: bytes that live as long as a buffer of them
@@ -14,6 +14,8 @@
 //!   one that is spread over nodes, and what both have alike
 //! - `memory_bytes`, `memory_operations`: a region's bytes where they lie, and what completes later
 //! - `lock`, `lock_held`: locks, semaphores and barriers that are open, and what is held of them
+//! - `log`, `log_entry`, `log_payload`, `log_reader`: a log or queue that is open, an entry, what is
+//!   appended, and readers
 //! - `rpc`, `rpc_function`, `rpc_service`, `rpc_call`: which functions there are, one that is called, one
 //!   that is served, and a call of it
 //! - `waiting`: how long a wait takes, and how often it looks for signals
@@ -29,6 +31,10 @@ mod item;
 mod lent;
 mod lock;
 mod lock_held;
+mod log;
+mod log_entry;
+mod log_payload;
+mod log_reader;
 mod memory;
 mod memory_access;
 mod memory_bytes;
@@ -62,6 +68,12 @@ mod _native {
     use super::lock::{LockHandle, Locks};
     #[pymodule_export]
     use super::lock_held::LockHeld;
+    #[pymodule_export]
+    use super::log::LogHandle;
+    #[pymodule_export]
+    use super::log_entry::{LogEntry, LogPosition};
+    #[pymodule_export]
+    use super::log_reader::{LogEntries, LogReader};
     #[pymodule_export]
     use super::memory::Memory;
     #[pymodule_export]

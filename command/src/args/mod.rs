@@ -5,10 +5,14 @@
 
 pub mod cluster;
 pub mod lock;
+pub mod log;
 pub mod memory;
+pub mod names;
 mod purpose;
 pub mod rpc;
+mod size;
 pub mod snapshot;
+pub mod store;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,10 +21,13 @@ use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
 use lock::LockCommand;
+use log::LogCommand;
 use memory::MemoryCommand;
+use names::{CatArguments, CpArguments, LsArguments, MountArguments};
 pub use purpose::Purpose;
 use rpc::RpcCommand;
 use snapshot::SnapshotCommand;
+use store::{AreaCommand, StoreCommand};
 
 /// Runs unmodified programs with direct connections between them, and shows what they do.
 #[derive(Parser, Clone, Debug)]
@@ -50,6 +57,8 @@ pub enum Command {
         #[command(flatten)]
         look: Look,
     },
+    /// Put what a log of durable files has, and a crash of the machine has taken from them, into the files.
+    Recover(RecoverArguments),
     /// Check what this machine allows, and say what to do about what it does not.
     Doctor(DoctorArguments),
     /// Print the control plane's metrics (OpenMetrics text).
@@ -77,6 +86,12 @@ pub enum Command {
         #[command(subcommand)]
         command: LockCommand,
     },
+    /// Logs and queues: show and verify their entries.
+    Log {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: LogCommand,
+    },
     /// Nodes of a cluster: show, join and leave them.
     Cluster {
         /// What to do with them.
@@ -95,6 +110,26 @@ pub enum Command {
         #[command(subcommand)]
         command: RpcCommand,
     },
+    /// The store, in which areas last: make, show, attach and detach it.
+    Store {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
+    /// Areas of the store: make, show, resize, share and end them.
+    Area {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: AreaCommand,
+    },
+    /// Show the names of this node as files below a folder: regions, versions, locks, status.
+    Mount(MountArguments),
+    /// List names, as /memory or /snapshot/heat; needs no mount.
+    Ls(LsArguments),
+    /// Write what names stand for to standard output: a version, a region, the state of a lock.
+    Cat(CatArguments),
+    /// Copy what a name stands for into a file, or a file into a region.
+    Cp(CpArguments),
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {
         /// What to do with them.
@@ -233,6 +268,19 @@ pub struct SealArguments {
     pub processes: Option<u32>,
 }
 
+/// What is to be recovered.
+#[derive(Args, Clone, Debug)]
+pub struct RecoverArguments {
+    /// The log, as `heliostat run --log` has named it.
+    pub log: PathBuf,
+    /// Write also where a file was written since the machine came up, or the machine has not crashed.
+    #[arg(long)]
+    pub force: bool,
+    /// Then give up what could not be put into its file.
+    #[arg(long)]
+    pub drop: bool,
+}
+
 /// How to run a program.
 #[derive(Args, Clone, Debug)]
 #[command(trailing_var_arg = true)]
@@ -250,6 +298,10 @@ pub struct RunArguments {
     /// the program lets out until the device has answered. `*` and `?` stand for any; may be repeated.
     #[arg(long, value_name = "GLOB")]
     pub durable: Vec<String>,
+    /// Make what is appended to durable files durable by a log in this file, one write instead of a
+    /// flush of the file. It is made if it is not there (64 MiB), and recovered if it has something.
+    #[arg(long, value_name = "PATH", requires = "durable")]
+    pub log: Option<PathBuf>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

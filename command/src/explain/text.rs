@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_abi::code::{Native, Unheld, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped};
 use serde_json::Value;
 
 use crate::delegated;
@@ -143,6 +143,13 @@ fn files_text(explained: &Value) -> String {
         "durable flush waited for",
         &explained["unheld_reasons"],
         |name| Unheld::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text()),
+    ));
+    text.push_str(&reasons_text(
+        "durable flush of the file, not its log,",
+        &explained["unlogged_reasons"],
+        |name| {
+            Unlogged::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
+        },
     ));
     text
 }

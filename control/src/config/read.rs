@@ -10,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Limits, Locks, Log, LogFormat, LogLevel, Memory,
-    Quality, Rpc, LOOPS_MAX,
+    Quality, Rpc, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -59,6 +59,7 @@ impl Config {
             "cluster",
             "locks",
             "rpc",
+            "store",
             "rule",
             "rate",
             "class",
@@ -92,6 +93,10 @@ impl Config {
         }
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
+        }
+        if let Some(field) = root.field("store") {
+            let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
+            config.store = Store::read(&field, user)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;

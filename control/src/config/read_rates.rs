@@ -5,6 +5,7 @@ use heliostat_abi::cluster::limits::NODE_MAX;
 use super::{each, read_id, read_pattern, Names, RULES_MAX, SHARED_BYTES_MAX};
 use crate::config::error::{ConfigError, Fault};
 use crate::config::field::{Field, Section};
+use crate::name::NamePattern;
 use crate::rates::{Of, Per, PerSecond, RateRule, Rates};
 
 /// Reads the list of rates.
@@ -28,6 +29,7 @@ fn read_one(field: &Field<'_>, names: &dyn Names) -> Result<RateRule, ConfigErro
     let kinds =
         [("session", Per::Session), ("user", Per::User), ("node", Per::Node), ("rule", Per::Rule)];
     let per = section.field("per").map_or(Ok(Per::default()), |per| per.choice(&kinds))?;
+    let rated = each(&section, "names", read_rated)?;
     let of = read_nodes(&section)?;
     if per == Per::Node && of == Of::Here {
         let message = "`per = \"node\"` is for rates of `nodes`".to_owned();
@@ -39,11 +41,21 @@ fn read_one(field: &Field<'_>, names: &dyn Names) -> Result<RateRule, ConfigErro
         groups: each(&section, "groups", |group| {
             read_id(group, "group", |name| names.group(name))
         })?,
-        names: each(&section, "names", read_pattern)?,
+        names: rated,
         of,
         per,
         per_second,
     })
+}
+
+/// A name that has a rate by this list. Areas have theirs in `[store]`, or each one of its own.
+fn read_rated(field: &Field<'_>) -> Result<NamePattern, ConfigError> {
+    let pattern = read_pattern(field)?;
+    if matches!(pattern, NamePattern::Area(_) | NamePattern::Areas(_)) {
+        let message = "areas have rates by store.bytes_per_second, or by heliostat area rate";
+        return Err(field.fault(Fault::Value(message.to_owned())));
+    }
+    Ok(pattern)
 }
 
 /// Whose programs a rate is about: this node's, those of all others, or of some.

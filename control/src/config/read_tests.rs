@@ -1,6 +1,9 @@
 //! Configurations as people write and miswrite them, with the exact words of the answers.
 
+use heliostat_abi::store::DurableBy;
+
 use super::*;
+use crate::config::Trusted;
 use crate::rates::Per;
 use crate::rights::Subject;
 
@@ -61,6 +64,28 @@ fn limits_of_locks_are_read() {
 }
 
 #[test]
+fn the_store_has_a_path_and_says_whom_it_trusts() {
+    let text = "[store]\npath = \"/srv/s\"\ndirect = [\"redis\", 7]\ndurability = \"flush\"\n";
+    let store = read(text).store;
+    assert_eq!(store.path.as_deref(), Some(std::path::Path::new("/srv/s")));
+    assert_eq!(store.durable_by, Some(DurableBy::Flush));
+    assert_eq!(store.direct, Trusted::Users(vec![101, 7]));
+    assert!(store.is_trusted(&Subject::new(7, 7), false));
+    assert!(!store.is_trusted(&Subject::new(8, 8), true));
+    let store = Store::default();
+    assert!(store.is_trusted(&Subject::new(8, 8), true));
+    assert!(!store.is_trusted(&Subject::new(8, 8), false));
+    assert_eq!(
+        complaint("[store]\ndirect = \"root\"\n"),
+        "line 2: store.direct: \"root\" is not owner, all, none, nor a list of users"
+    );
+    assert_eq!(
+        complaint("[store]\npath = \"s\"\n"),
+        "line 2: store.path: \"s\" does not begin with a slash"
+    );
+}
+
+#[test]
 fn limits_of_remote_procedure_calls_are_read() {
     let config = read("[rpc]\nfunctions_per_user = 9\nsessions = 0\n");
     assert_eq!((config.rpc.functions_per_user, config.rpc.sessions), (9, 0));
@@ -98,7 +123,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, rule, rate, class, quality"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, store, rule, rate, class, quality"
     );
 }
 

@@ -135,6 +135,14 @@ pub trait Service: Sync {
     /// A record in the registry was changed, whosever it is.
     fn registry_changed(&self, _daemon: &mut Daemon, _change: &Change) {}
 
+    /// Does what has to be done because time went by. Told after whatever came, and at its deadline at the latest.
+    fn pass_time(&self, _daemon: &mut Daemon, _now_ns: u64) {}
+
+    /// Returns when it has something to do without being asked; where nobody has, the daemon sleeps.
+    fn next_deadline_ns(&self, _daemon: &mut Daemon) -> Option<u64> {
+        None
+    }
+
     /// Adds its part of the whole state, for people.
     fn status(&self, _daemon: &Daemon, _viewer: Viewer, _told: &mut Told) {}
 

@@ -89,6 +89,17 @@ impl Service for ClusterMembers {
         daemon.set_quality(config);
     }
 
+    fn pass_time(&self, daemon: &mut Daemon, now_ns: u64) {
+        daemon.seek_nodes(now_ns);
+        daemon.pass_registry(now_ns);
+    }
+
+    fn next_deadline_ns(&self, daemon: &mut Daemon) -> Option<u64> {
+        let cluster = daemon.services.cluster.as_ref()?;
+        let registry = cluster.registry.as_ref().and_then(|registry| registry.next_ns());
+        cluster.next_ns().into_iter().chain(registry).min()
+    }
+
     fn status(&self, daemon: &Daemon, _: Viewer, told: &mut Told) {
         told.insert("cluster".into(), daemon.cluster_json());
     }

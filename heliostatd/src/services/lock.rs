@@ -127,6 +127,14 @@ impl Service for NamedLocks {
         daemon.lose_lock_node(peer);
     }
 
+    fn pass_time(&self, daemon: &mut Daemon, now_ns: u64) {
+        daemon.end_late_lock_asks(now_ns);
+    }
+
+    fn next_deadline_ns(&self, daemon: &mut Daemon) -> Option<u64> {
+        daemon.services.lock.across.next_ns()
+    }
+
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
         told.insert("locks".into(), daemon.locks_json(viewer));
     }

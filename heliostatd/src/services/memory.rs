@@ -157,6 +157,19 @@ impl Service for MemoryRegions {
         daemon.lose_remotes(peer);
     }
 
+    fn pass_time(&self, daemon: &mut Daemon, now_ns: u64) {
+        daemon.end_late_questions(now_ns);
+        daemon.end_late_nodes(now_ns);
+        daemon.go_on_with_moves(now_ns);
+    }
+
+    fn next_deadline_ns(&self, daemon: &mut Daemon) -> Option<u64> {
+        let memory = &mut daemon.services.memory;
+        let moves = memory.next_move_ns();
+        let all = [memory.grants.next_expiry_ns(), memory.across.next_ns(), moves];
+        all.into_iter().flatten().min()
+    }
+
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
         told.insert("memory".into(), daemon.memory_json(viewer));
     }

@@ -13,6 +13,7 @@ mod records;
 use std::io;
 use std::sync::Arc;
 
+use heliostat_abi::code::Code;
 use heliostat_backend_registry::Outcome;
 use heliostat_control::config::{ClusterRegistry, Config};
 use heliostat_server_node::PeerNode;
@@ -75,6 +76,17 @@ impl Service for MemoryReplicas {
         if let (Some(life), Some(replica)) = (life, &daemon.services.replica) {
             replica.replicas.lives(life);
         }
+    }
+
+    /// Answers who has waited long enough for a region to be placed, freed or altered.
+    fn pass_time(&self, daemon: &mut Daemon, now_ns: u64) {
+        let replica = daemon.services.replica.as_mut();
+        let late = replica.map(|it| it.expire(now_ns)).unwrap_or_default();
+        daemon.answer_waiters(late, Code::Unreachable);
+    }
+
+    fn next_deadline_ns(&self, daemon: &mut Daemon) -> Option<u64> {
+        daemon.services.replica.as_ref()?.next_ns()
     }
 
     /// As it was a second ago at most.

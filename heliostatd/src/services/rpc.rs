@@ -132,6 +132,14 @@ impl Service for RemoteCalls {
         sessions.chain(rpc.grants.quotas()).collect()
     }
 
+    fn pass_time(&self, daemon: &mut Daemon, now_ns: u64) {
+        daemon.end_late_finds(now_ns);
+    }
+
+    fn next_deadline_ns(&self, daemon: &mut Daemon) -> Option<u64> {
+        daemon.services.rpc.across.next_ns()
+    }
+
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
         told.insert("rpc".into(), daemon.rpc_json(viewer));
     }

@@ -2,11 +2,15 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use heliostat_abi::cluster::{ClusterReply, ClusterRequest, Listed, MemberAddress, MemberState};
 use heliostat_abi::session::record::{Reply, Request};
 
 use super::{await_that, networks, Daemon};
+
+/// How many files and folders this program has made.
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A cluster's secret, in a file that only its owner may read.
 pub struct SecretFile(pub PathBuf);
@@ -14,7 +18,9 @@ pub struct SecretFile(pub PathBuf);
 impl SecretFile {
     pub fn new(name: &str, digits: &str) -> SecretFile {
         use std::os::unix::fs::PermissionsExt;
-        let name = format!("heliostat-secret-{name}-{}", std::process::id());
+        // Two tests of one program may choose the same name.
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("heliostat-secret-{name}-{number}-{}", std::process::id());
         let path = super::place().join(name);
         std::fs::write(&path, digits.repeat(32)).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -121,7 +127,8 @@ pub fn join(node: u64) -> ClusterRequest {
 
 /// What a daemon says that does not start with a configuration.
 pub fn words_of_failed_start(config: &str) -> String {
-    let folder = super::place().join(format!("heliostatd-fails-{}", std::process::id()));
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let folder = super::place().join(format!("heliostatd-fails-{number}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("config.toml"), config).unwrap();
     let ended = std::process::Command::new(super::program())

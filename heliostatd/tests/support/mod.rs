@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod areas;
 pub mod beside;
 pub mod callers;
 pub mod cluster;
@@ -22,6 +23,7 @@ pub mod recorded;
 pub mod recorded_through;
 pub mod registry;
 pub mod spreaders;
+pub mod stores;
 pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};

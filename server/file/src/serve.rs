@@ -30,7 +30,7 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
         OpKind::Close => close(turn, &asked),
         // The one was ended when it was taken, the others have gone already.
         OpKind::Cancel | OpKind::Read | OpKind::Write | OpKind::Append => turn.fail(libc::EINVAL),
-        // Of memory regions and of functions, which are no files.
+        // Of memory regions, functions and areas, which are no files.
         OpKind::Set
         | OpKind::Copy
         | OpKind::FetchAdd
@@ -39,7 +39,10 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
         | OpKind::Call
         | OpKind::Send
         | OpKind::Receive
-        | OpKind::Reply => turn.fail(libc::EINVAL),
+        | OpKind::Reply
+        | OpKind::WriteDurable
+        | OpKind::Zero
+        | OpKind::Discard => turn.fail(libc::EINVAL),
         OpKind::Open
         | OpKind::Mkdir
         | OpKind::Rmdir

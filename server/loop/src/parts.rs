@@ -24,6 +24,11 @@ pub trait Parts: Sized + 'static {
     /// An operation was cancelled, or its time is over. It has ended, or ends once nothing works on it
     /// any more ([`Entry::flying`](super::Entry)).
     fn cut(&mut self, _session: ObjectId, _operation: ObjectId) {}
+
+    /// Returns when the service next has something to do because time went by.
+    fn next_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Something that a session has open, as far as every loop has to know it.

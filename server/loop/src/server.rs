@@ -103,7 +103,7 @@ impl<S: Service> Server<S> {
             if self.park_idle() {
                 self.inbox.bell.lie_down();
                 // What came before that nobody has rung for.
-                if !self.obey() {
+                if !self.obey() && S::lie_down(&mut self.sessions) {
                     self.sleep();
                     // Before what sessions have asked for meanwhile.
                     self.obey();
@@ -140,6 +140,7 @@ impl<S: Service> Server<S> {
             self.sessions.release();
         }
         did |= self.reap();
+        did |= S::collect(&mut self.sessions);
         did |= self.sessions.listen();
         did |= self.sessions.take_turns();
         self.sessions.engine.submit();

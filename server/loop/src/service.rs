@@ -44,6 +44,17 @@ pub trait Service: Parts {
     /// The clock was looked at: what has to be done because time went by.
     fn clock(_sessions: &mut Sessions<Self>) {}
 
+    /// A round begins: takes what devices of the service's own have done; whether that was anything.
+    fn collect(_sessions: &mut Sessions<Self>) -> bool {
+        false
+    }
+
+    /// The loop is about to sleep: has the kernel watch what is to end the sleep. False where the loop
+    /// must not sleep, since there is something to do.
+    fn lie_down(_sessions: &mut Sessions<Self>) -> bool {
+        true
+    }
+
     /// A round over everything is over.
     fn swept(_sessions: &mut Sessions<Self>) {}
 

@@ -117,7 +117,7 @@ impl<S: Parts> Sessions<S> {
             let deadline_ns = session.operations.next_deadline_ns();
             [session.held_until_ns, deadline_ns, session.service.next_ns()]
         });
-        deadlines.flatten().min()
+        deadlines.flatten().chain(self.engine.service.next_ns()).min()
     }
 
     /// Parks who has been silent for so long; true when nobody is awake and nothing is left to do.

@@ -23,19 +23,34 @@ impl Keeper {
     }
 
     /// Writes a record, or deletes it where it is to be empty, if its revision is that. Returns the new
-    /// one; none where it was another, or there are as many as may be.
-    pub fn write(&mut self, key: &str, expected: u64, record: &[u8]) -> Option<u64> {
+    /// one.
+    ///
+    /// # Errors
+    /// It was another, or there are as many as may be; nothing has changed.
+    pub fn write(&mut self, key: &str, expected: u64, record: &[u8]) -> Result<u64, NotKept> {
         let found = self.records.get(key).map_or(0, |it| it.0);
-        if found != expected || (found == 0 && self.records.len() >= RECORDS_MAX) {
-            return None;
+        if found != expected {
+            return Err(NotKept::Conflict);
+        }
+        if found == 0 && self.records.len() >= RECORDS_MAX {
+            return Err(NotKept::Full);
         }
         self.last += 1;
         match record.is_empty() {
             true => drop(self.records.remove(key)),
             false => drop(self.records.insert(key.to_owned(), (self.last, record.to_vec()))),
         }
-        Some(self.last)
+        Ok(self.last)
     }
+}
+
+/// Why a record is not written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotKept {
+    /// It has another revision.
+    Conflict,
+    /// There are as many as may be.
+    Full,
 }
 
 #[cfg(test)]
@@ -46,11 +61,24 @@ mod tests {
     fn a_record_is_changed_by_who_knows_its_revision() {
         let mut keeper = Keeper::default();
         let first = keeper.write("0/kv", 0, b"one").unwrap();
-        assert_eq!(keeper.write("0/kv", 0, b"two"), None, "there is one");
+        assert_eq!(keeper.write("0/kv", 0, b"two"), Err(NotKept::Conflict), "there is one");
         let second = keeper.write("0/kv", first, b"two").unwrap();
         assert_eq!(keeper.read("0/kv"), (second, b"two".to_vec()));
-        assert_eq!(keeper.write("0/kv", first, b"three"), None);
-        assert!(keeper.write("0/kv", second, b"").is_some());
+        assert_eq!(keeper.write("0/kv", first, b"three"), Err(NotKept::Conflict));
+        assert!(keeper.write("0/kv", second, b"").is_ok());
         assert_eq!(keeper.read("0/kv"), (0, Vec::new()));
+    }
+
+    #[test]
+    fn a_full_keeper_says_so_and_changes_what_it_has() {
+        let mut keeper = Keeper::default();
+        for number in 0..RECORDS_MAX {
+            keeper.write(&format!("0/{number}"), 0, b"one").unwrap();
+        }
+        assert_eq!(keeper.write("0/more", 0, b"one"), Err(NotKept::Full));
+        let (revision, _) = keeper.read("0/7");
+        let next = keeper.write("0/7", revision, b"two").unwrap();
+        assert!(keeper.write("0/7", next, b"").is_ok());
+        assert!(keeper.write("0/more", 0, b"one").is_ok(), "one was removed");
     }
 }

@@ -4,11 +4,14 @@ use heliostat_service_replica::{Member, Outcome as Decided, Placement, Record};
 
 use crate::engine::{Engine, Todo};
 use crate::input::{Called, Wanted};
+use crate::keeper::{NotKept, RECORDS_MAX};
 use crate::message::{header, number_at, Kind};
 use crate::request::{AskRecord, Failure, Opened, Records};
 
 /// How long a keeper may take.
 const ASK_NS: u64 = 2_000_000_000;
+/// What a keeper answers in a revision's place: it has as many records as may be.
+const FULL: u64 = u64::MAX;
 
 impl Engine {
     pub(crate) fn keep_read(&self, key: &str) -> Vec<u8> {
@@ -18,7 +21,11 @@ impl Engine {
     }
 
     pub(crate) fn keep_write(&mut self, key: &str, expected: u64, record: &[u8]) -> Vec<u8> {
-        let revision = self.keeper.write(key, expected, record).unwrap_or(0);
+        let revision = match self.keeper.write(key, expected, record) {
+            Ok(revision) => revision,
+            Err(NotKept::Conflict) => 0,
+            Err(NotKept::Full) => FULL,
+        };
         [self.starting.me.life.to_le_bytes(), revision.to_le_bytes()].concat()
     }
 
@@ -94,6 +101,7 @@ impl Engine {
             Wanted::Propose(identity, attempt) => {
                 let outcome = match answer {
                     Some((0, _)) => Decided::Conflict,
+                    Some((FULL, _)) => Decided::Full(RECORDS_MAX as u64),
                     Some((revision, _)) => Decided::Accepted(revision),
                     None => Decided::Unknown,
                 };

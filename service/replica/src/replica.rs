@@ -81,6 +81,8 @@ pub enum Outcome {
     Accepted(Revision),
     /// It has another revision.
     Conflict,
+    /// Whoever keeps records has as many as may be, and none of this name; the limit.
+    Full(u64),
     /// Nobody knows; it may stand yet.
     Unknown,
 }

@@ -145,3 +145,17 @@ fn a_proposal_of_which_nobody_knew_and_that_stands_is_told_as_done() {
     replica.looked(look.unwrap(), record, &mut effects);
     assert_eq!(told(&effects), [(5, Ok(()))]);
 }
+
+#[test]
+fn where_no_record_has_room_a_region_is_not_made_and_its_maker_is_told() {
+    let mut effects = Vec::new();
+    let mut replica = Replica::make(placement(), 16, 1, &mut effects);
+    let attempt = effects.iter().find_map(|effect| match effect {
+        Effect::Propose { attempt, .. } => Some(*attempt),
+        _ => None,
+    });
+    effects.clear();
+    replica.proposed(attempt.unwrap(), Outcome::Full(4096), &mut effects);
+    assert!(effects.contains(&Effect::Made(1, Err(Fault::Full(4096)))), "{effects:?}");
+    assert!(replica.is_ended());
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::limits::{AREAS_MAX, AREA_HANDLES_MAX};
-use heliostat_abi::store::{AreaKind, AreaName, AreaRights};
+use heliostat_abi::store::{AreaKind, AreaName, AreaRights, Way};
 use heliostat_service_grant::{
     Full, Grants, Holder, Limit, Quota, QuotaTable, Rate, Revoked, Shares,
 };
@@ -23,8 +23,11 @@ pub struct Limits {
     pub areas: Shares,
     /// Bytes of areas of a user, and of the node.
     pub bytes: Shares,
-    /// How fast the bytes of one area are read and written, unless somebody says another rate.
+    /// How fast the bytes of one area are read and written, unless somebody says another rate; nothing
+    /// in a second is no limit.
     pub rate: Rate,
+    /// Handles that may be direct at once.
+    pub direct: usize,
 }
 
 /// Who asks.
@@ -76,6 +79,8 @@ pub struct Wanted {
 pub struct Stored {
     /// What names it in the store, for ever.
     pub generation: u64,
+    /// Whose share it counts against.
+    pub holder: Holder,
     /// Whose it is, and its name.
     pub key: Key,
     /// Its size.
@@ -135,7 +140,7 @@ pub enum Answered {
 pub enum Effect {
     /// Have the store do this.
     Order(ObjectId, Order),
-    /// Tell the loop of the session that it has a handle.
+    /// Tell the loop of the session that it has a handle. Of a direct one no loop hears.
     Open {
         /// The session.
         session: ObjectId,
@@ -206,6 +211,7 @@ pub(crate) struct Area {
 pub(crate) struct Handle {
     pub(crate) area: ObjectId,
     pub(crate) rights: AreaRights,
+    pub(crate) way: Way,
     pub(crate) is_closing: bool,
 }
 
@@ -217,6 +223,8 @@ pub struct Areas {
     pub(crate) names: HashMap<Key, ObjectId>,
     pub(crate) handles: Grants<Handle>,
     pub(crate) revoked: Revoked,
+    /// Handles that are direct, and how many may be.
+    pub(crate) direct: (usize, usize),
     rate: Rate,
 }
 
@@ -230,6 +238,7 @@ impl Areas {
             names: HashMap::new(),
             handles: Grants::new(Thing::AreaHandles, AREA_HANDLES_MAX, handle_limit(limits)),
             revoked: Revoked::default(),
+            direct: (0, limits.direct),
             rate: limits.rate,
         };
         stored.into_iter().for_each(|area| service.restore(area));
@@ -238,8 +247,7 @@ impl Areas {
     }
 
     fn restore(&mut self, stored: Stored) {
-        let Stored { generation, key, bytes, kind, others } = stored;
-        let holder = Holder::user(key.uid);
+        let Stored { generation, holder, key, bytes, kind, others } = stored;
         let (rate, stage, handles) = (self.rate, Stage::Live, BTreeSet::new());
         let area = Area { key: key.clone(), generation, bytes, kind, others, rate, stage, handles };
         // A store has no more areas than there are places.
@@ -254,6 +262,7 @@ impl Areas {
         self.areas.set_shares(limits.areas);
         self.bytes.set_shares(limits.bytes);
         self.handles.set_limit(handle_limit(limits));
+        self.direct.1 = limits.direct;
         self.rate = limits.rate;
     }
 

@@ -18,23 +18,50 @@ pub struct Done {
 /// Why the store has done nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failed {
-    /// There is no room of some kind.
-    NoRoom,
+    /// The size is no multiple of what sizes are multiples of.
+    Size {
+        /// The size.
+        wanted: u64,
+        /// What it has to be a multiple of.
+        grain: u64,
+    },
+    /// Not enough is free.
+    NoRoom {
+        /// Bytes that were wanted.
+        wanted: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// What is free lies in too many pieces.
+    Fragmented {
+        /// Pieces that an area may have.
+        limit: u64,
+    },
+    /// There are as many areas as may be, or the table is full.
+    TooMany {
+        /// How many areas, or bytes of the table.
+        limit: u64,
+    },
+    /// Too many ranges wait to be zeroed.
+    Zeroing {
+        /// How many may.
+        limit: u64,
+    },
+    /// A program that no session here knows has the bytes directly.
+    Held,
     /// The device failed. What it holds is open until the store is opened anew.
     Device,
 }
 
 impl From<Failed> for Reason {
     fn from(failed: Failed) -> Reason {
-        match failed {
-            Failed::NoRoom => Reason::NoRoom,
-            Failed::Device => Reason::DeviceFailed,
-        }
+        Reason::Store(failed)
     }
 }
 
 impl Areas {
-    /// Gives an area another size; the answer comes later. Of a smaller size the loops hear first, and
+    /// Gives an area another size; the answer comes later. A smaller one it gets only while nobody has
+    /// it directly. Of a smaller size the loops hear first, and
     /// the store when they have left what is cut off.
     ///
     /// # Errors
@@ -55,6 +82,8 @@ impl Areas {
         let holder = self.areas.holder(id).ok_or(Reason::NotFound)?;
         let area = self.areas.get_mut(id).ok_or(Reason::NotFound)?;
         if bytes < area.bytes {
+            self.check_not_held(id)?;
+            let area = self.areas.get_mut(id).ok_or(Reason::NotFound)?;
             area.stage = Stage::Shrinking(question, bytes);
             effects.push(Effect::Bytes { area: id, bytes, is_asked: true });
             return Ok(());
@@ -96,11 +125,12 @@ impl Areas {
         Ok(())
     }
 
-    /// Ends an area; the answer comes later. All handles on it end, and the store ends it when no loop
+    /// Ends an area, which nobody has directly; the answer comes later. All handles on it end, and the store ends it when no loop
     /// has one any more.
     ///
     /// # Errors
-    /// The handle does not allow it, another change is under way, or the session was revoked.
+    /// The handle does not allow it, another change is under way, somebody has the area directly, or
+    /// the session was revoked.
     pub fn delete(
         &mut self,
         (session, handle): (ObjectId, ObjectId),
@@ -108,6 +138,7 @@ impl Areas {
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
         let id = self.to_change(session, handle)?;
+        self.check_not_held(id)?;
         let area = self.areas.get_mut(id).ok_or(Reason::NotFound)?;
         area.stage = Stage::Ending(Question { session, number });
         for handle in area.handles.clone() {

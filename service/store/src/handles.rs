@@ -1,55 +1,13 @@
-//! Handles: how sessions come to areas, and how they leave them.
+//! Handles: how sessions leave areas, and what the loops of sessions hear of them.
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::store::AreaRights;
+use heliostat_abi::store::Way;
 use heliostat_service_grant::Rate;
 
-use crate::areas::{Area, Areas, Asker, Effect, Handle, Key, Order, Stage};
+use crate::areas::{Areas, Effect, Handle, Order, Stage};
 use crate::refusal::{Reason, Refusal};
 
 impl Areas {
-    /// What an area's owner lets a session do with it.
-    fn allowed(area: &Area, asker: &Asker) -> AreaRights {
-        match asker.is_user && asker.uid == area.key.uid {
-            true => AreaRights::ALL,
-            false => area.others,
-        }
-    }
-
-    /// Gives a session a handle on an area. The caller has checked the rights of the configuration.
-    ///
-    /// # Errors
-    /// No area has the name, it is not there yet or no longer, its owner does not allow that, a limit
-    /// is reached, or the session was revoked.
-    pub fn open(
-        &mut self,
-        asker: &Asker,
-        key: &Key,
-        wanted: AreaRights,
-        effects: &mut Vec<Effect>,
-    ) -> Result<ObjectId, Refusal> {
-        self.revoked.check(asker.session)?;
-        let id = self.resolve(key).ok_or(Reason::NotFound)?;
-        let area = self.areas.get(id).ok_or(Reason::NotFound)?;
-        let allowed = Self::allowed(area, asker);
-        match area.stage {
-            // Nobody learns of names by being told that they are busy.
-            _ if allowed.is_empty() => return Err(Reason::NotFound.into()),
-            _ if !allowed.have(wanted) => return Err(Reason::Denied { wanted, allowed }.into()),
-            Stage::Making(_) => return Err(Reason::NotFound.into()),
-            Stage::Ending(_) | Stage::Deleting(_) => return Err(Reason::Ending.into()),
-            _ => {}
-        }
-        let handle = Handle { area: id, rights: wanted, is_closing: false };
-        let session = asker.session;
-        let handle = self.handles.grant(session, asker.holder, handle)?;
-        if let Some(area) = self.areas.get_mut(id) {
-            area.handles.insert(handle);
-        }
-        effects.push(Effect::Open { session, handle, area: id, rights: wanted });
-        Ok(handle)
-    }
-
     /// A session gives a handle back.
     ///
     /// # Errors
@@ -70,7 +28,10 @@ impl Areas {
         if !self.handles.get(handle).is_some_and(|it| it.is_closing) {
             return;
         }
-        let Some(Handle { area: id, .. }) = self.handles.remove(handle) else { return };
+        let Some(Handle { area: id, way, .. }) = self.handles.remove(handle) else { return };
+        if way == Way::Direct {
+            self.direct.0 = self.direct.0.saturating_sub(1);
+        }
         if let Some(area) = self.areas.get_mut(id) {
             area.handles.remove(&handle);
         }
@@ -84,6 +45,27 @@ impl Areas {
         if area.handles.is_empty() {
             area.stage = Stage::Deleting(question);
             effects.push(Effect::Order(id, Order::Delete { generation: area.generation }));
+        }
+    }
+
+    /// A loop has taken a session in: it hears of the handles that the session has.
+    pub fn serve(&self, session: ObjectId, effects: &mut Vec<Effect>) {
+        for handle in self.handles.of(session) {
+            let Some(held) = self.handles.get(handle) else { continue };
+            let Handle { area, rights, way, is_closing } = *held;
+            if !is_closing && way != Way::Direct {
+                effects.push(Effect::Open { session, handle, area, rights });
+            }
+        }
+    }
+
+    /// No loop is there any more, and none has anything under way.
+    pub fn let_all_go(&mut self, effects: &mut Vec<Effect>) {
+        let areas: Vec<ObjectId> = self.areas.iter().map(|(id, _)| id).collect();
+        for id in areas {
+            let handles = self.areas.get(id).map(|area| area.handles.clone()).unwrap_or_default();
+            handles.into_iter().for_each(|handle| self.let_go(handle, effects));
+            self.quiet(id, effects);
         }
     }
 
@@ -108,7 +90,8 @@ impl Areas {
         all.into_iter().filter(|handle| self.begin_close(session, *handle, effects)).count()
     }
 
-    /// Tells the loop to let go of a handle; false when it was told before.
+    /// Tells the loop to let go of a handle; false when it was told before. A direct one no loop has:
+    /// whether its program still has the device, the device's locks say.
     pub(crate) fn begin_close(
         &mut self,
         session: ObjectId,
@@ -117,8 +100,10 @@ impl Areas {
     ) -> bool {
         let Some(held) = self.handles.get_mut(handle) else { return false };
         let is_first = !std::mem::replace(&mut held.is_closing, true);
-        if is_first {
-            effects.push(Effect::Close { session, handle });
+        match held.way {
+            _ if !is_first => {}
+            Way::Direct => self.let_go(handle, effects),
+            Way::Emulated(_) => effects.push(Effect::Close { session, handle }),
         }
         is_first
     }
@@ -135,13 +120,16 @@ impl Areas {
     /// Sets how fast an area may be read and written, by all together.
     ///
     /// # Errors
-    /// There is no such area.
+    /// There is no such area, or somebody has it directly, whom nobody holds to a rate.
     pub fn set_rate(
         &mut self,
         id: ObjectId,
         rate: Rate,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
+        if rate.per_second > 0 {
+            self.check_not_held(id)?;
+        }
         self.areas.get_mut(id).ok_or(Reason::NotFound)?.rate = rate;
         effects.push(Effect::Rate(id, rate));
         Ok(())

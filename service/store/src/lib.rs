@@ -18,19 +18,22 @@
 //!
 //! An area outlives its sessions, so it counts against its user, not against a session. One change of
 //! an area is under way at a time. An area is ended, and bytes are cut off it, only when no loop has an
-//! operation on them under way: the store zeroes them next.
+//! operation on them under way: the store zeroes them next. Nor while a session has it *directly*: it
+//! drives the device itself, and nobody could tell it to stop.
 #![forbid(unsafe_code)]
 
 mod areas;
 mod change;
 mod handles;
+mod opening;
 mod refusal;
 mod view;
 
 pub use areas::{Answered, Areas, Asker, Effect, Key, Limits, Order, Question, Stored, Wanted};
 pub use change::{Done, Failed};
+pub use opening::Opening;
 pub use refusal::{Reason, Refusal};
-pub use view::{AreaView, Holding};
+pub use view::{AreaView, HandleView, Holding};
 
 #[cfg(test)]
 mod areas_tests;

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::store::{AreaKind, AreaName, AreaRights};
+use heliostat_abi::store::{AreaKind, AreaName, AreaRights, Way, WayWanted};
 use heliostat_service_grant::{Holder, Rate, Shares};
 use proptest::prelude::*;
 
-use crate::{Areas, Asker, Done, Effect, Failed, Key, Limits, Order, Wanted};
+use crate::{Areas, Asker, Done, Effect, Failed, Key, Limits, Opening, Order, Wanted};
 
-const RATE: Rate = Rate { per_second: 1, burst: 1 };
+const RATE: Rate = Rate { per_second: 0, burst: 0 };
 
 #[derive(Clone, Debug)]
 enum Input {
     Create { session: u32, name: u8, bytes: u64 },
-    Open { session: u32, name: u8, rights: u32 },
+    Open { session: u32, name: u8, rights: u32, is_direct: bool },
     Close { which: usize },
     Resize { which: usize, bytes: u64 },
     Appoint { which: usize, others: u32 },
@@ -32,8 +32,9 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
     let one = prop_oneof![
         4 => (session(), 0..4u8, 0..50u64)
             .prop_map(|(session, name, bytes)| Input::Create { session, name, bytes }),
-        5 => (session(), 0..4u8, 0..8u32)
-            .prop_map(|(session, name, rights)| Input::Open { session, name, rights }),
+        5 => (session(), 0..4u8, 0..8u32, prop::bool::weighted(0.2)).prop_map(
+            |(session, name, rights, is_direct)| Input::Open { session, name, rights, is_direct }
+        ),
         2 => which().prop_map(|which| Input::Close { which }),
         2 => (which(), 0..60u64).prop_map(|(which, bytes)| Input::Resize { which, bytes }),
         1 => (which(), 0..8u32).prop_map(|(which, others)| Input::Appoint { which, others }),
@@ -53,6 +54,8 @@ struct World {
     areas: Areas,
     /// Handles that loops have, or have not let go yet: of whom, on which area, and whether closed.
     handles: BTreeMap<ObjectId, (ObjectId, ObjectId, bool)>,
+    /// Handles of programs that drive the device themselves, as they may until they give them back.
+    direct: BTreeMap<ObjectId, ObjectId>,
     /// What the store works on, one order for each area.
     orders: BTreeMap<ObjectId, Order>,
     /// Areas that loops are to leave a part of.
@@ -71,10 +74,12 @@ impl World {
             areas: Shares { user: 3, ..Shares::whole(5) },
             bytes: Shares { user: 90, ..Shares::whole(120) },
             rate: RATE,
+            direct: 2,
         };
         World {
             areas: Areas::new(limits, Vec::new()),
             handles: BTreeMap::new(),
+            direct: BTreeMap::new(),
             orders: BTreeMap::new(),
             asked: BTreeSet::new(),
             stored: BTreeMap::new(),
@@ -84,8 +89,9 @@ impl World {
     }
 
     fn whose(&self, which: usize) -> Option<(ObjectId, ObjectId)> {
-        let found = self.handles.iter().nth(which)?;
-        Some((found.1 .0, *found.0))
+        let direct = self.direct.iter().map(|(handle, session)| (*session, *handle));
+        let served = self.handles.iter().map(|(handle, (session, ..))| (*session, *handle));
+        direct.chain(served).nth(which)
     }
 
     fn input(&mut self, input: &Input) {
@@ -97,15 +103,18 @@ impl World {
                 let wanted = Wanted { name: named(name), bytes, kind, others: AreaRights::READ };
                 self.areas.create(&asker(session), wanted, 0, it)
             }
-            Input::Open { session, name, rights } => {
+            Input::Open { session, name, rights, is_direct } => {
                 // Mostly areas of other users.
                 let key = Key { uid: u32::from(name) % 2, name: named(name) };
                 let rights = AreaRights::from_bits(rights).unwrap_or_default();
-                return self.open(session, &key, rights);
+                let way = if is_direct { WayWanted::Any } else { WayWanted::Emulated };
+                let opening = Opening { way, ..Opening::by_loop(rights) };
+                return self.open(session, &key, &opening);
             }
             Input::Close { which } => {
                 let Some((session, handle)) = self.whose(which) else { return };
                 let _ = self.areas.close(session, handle, it);
+                self.direct.remove(&handle);
                 return self.take(effects);
             }
             Input::Resize { which, bytes } => {
@@ -124,6 +133,7 @@ impl World {
             Input::End { session } => return self.end(session),
             Input::Revoke { session } => {
                 self.areas.revoke(&[id(session)], it);
+                self.direct.retain(|_, of| *of != id(session));
                 return self.take(effects);
             }
             Input::LetGo { which } => return self.let_go(which),
@@ -134,15 +144,20 @@ impl World {
         self.take(effects);
     }
 
-    fn open(&mut self, session: u32, key: &Key, rights: AreaRights) {
+    fn open(&mut self, session: u32, key: &Key, opening: &Opening) {
         let mut effects = Vec::new();
-        let _ = self.areas.open(&asker(session), key, rights, &mut effects);
+        let opened = self.areas.open(&asker(session), key, opening, &mut effects);
+        if let Ok((handle, Way::Direct)) = opened {
+            self.direct.insert(handle, id(session));
+            assert!(effects.is_empty() && self.direct.len() <= 2);
+        }
         self.take(effects);
     }
 
     fn end(&mut self, session: u32) {
         let mut effects = Vec::new();
         self.areas.end(id(session), &mut effects);
+        self.direct.retain(|_, of| *of != id(session));
         self.take(effects);
     }
 
@@ -167,7 +182,8 @@ impl World {
         let Some(area) = self.orders.keys().copied().nth(which) else { return };
         let Some(order) = self.orders.remove(&area) else { return };
         let mut effects = Vec::new();
-        let result = if is_well { Ok(self.perform(&order)) } else { Err(Failed::NoRoom) };
+        let result =
+            if is_well { Ok(self.perform(&order)) } else { Err(Failed::Fragmented { limit: 64 }) };
         self.areas.done(area, result, &mut effects);
         self.take(effects);
     }
@@ -203,6 +219,7 @@ impl World {
                         let has_handle = self.handles.values().any(|(_, its, _)| *its == area);
                         assert!(!has_handle, "ended while a loop has a handle");
                     }
+                    self.check_not_direct(area, &order);
                     assert!(!self.asked.contains(&area), "before the loops have left it");
                     assert_eq!(self.orders.insert(area, order), None, "two orders at once");
                 }
@@ -225,13 +242,26 @@ impl World {
         }
     }
 
+    /// No bytes are taken from an area that a program drives directly.
+    fn check_not_direct(&self, area: ObjectId, order: &Order) {
+        let Some(view) = self.areas.view(area) else { return };
+        let takes = match order {
+            Order::Delete { .. } => true,
+            Order::Resize { bytes, .. } => *bytes < view.bytes,
+            Order::Create { .. } | Order::Appoint { .. } => false,
+        };
+        assert!(!takes || view.direct == 0, "taken from who has it directly");
+    }
+
     fn check(&self) {
         let views: Vec<_> = self.areas.list(0, "", |_| true).collect();
         let of_handles: usize = views.iter().map(|view| view.handles).sum();
-        assert_eq!(of_handles, self.handles.len());
+        assert_eq!(of_handles, self.handles.len() + self.direct.len());
+        let direct: usize = views.iter().map(|view| view.direct).sum();
+        assert_eq!((direct, direct), (self.direct.len(), self.areas.handle_count().1));
         let used: Vec<u64> =
             self.areas.quotas().iter().map(|(_, quota)| quota.used_by_all()).collect();
-        assert_eq!((used[0], used[2]), (views.len() as u64, self.handles.len() as u64));
+        assert_eq!((used[0], used[2]), (views.len() as u64, of_handles as u64));
         assert!(used[1] >= views.iter().map(|view| view.bytes).sum());
     }
 

@@ -4,7 +4,9 @@ use std::fmt;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::store::AreaRights;
+use heliostat_abi::store::{AreaRights, Spill};
+
+use crate::change::Failed;
 
 /// An ordinary no.
 pub type Refusal = heliostat_service_grant::Refusal<Reason>;
@@ -34,21 +36,29 @@ pub enum Reason {
     Ending,
     /// An area has at least one byte.
     Empty,
-    /// The disk has no room of this kind, or another limit of the store is reached.
-    NoRoom,
-    /// The disk failed.
-    DeviceFailed,
+    /// The direct way was wanted, and is not to be had.
+    NotDirect(Spill),
+    /// Sessions have the area directly.
+    Held {
+        /// One of them.
+        session: ObjectId,
+        /// Handles.
+        count: usize,
+    },
+    /// The store has not done it.
+    Store(Failed),
 }
 
 impl heliostat_service_grant::Reason for Reason {
     fn code(&self) -> Code {
         match self {
             Self::NotFound | Self::NoHandle { .. } => Code::NotFound,
-            Self::Denied { .. } => Code::Denied,
-            Self::NameTaken | Self::Busy | Self::Empty => Code::BadState,
+            Self::Denied { .. } | Self::NotDirect(_) => Code::Denied,
+            Self::NameTaken | Self::Busy | Self::Empty | Self::Held { .. } => Code::BadState,
             Self::Ending => Code::Stale,
-            Self::NoRoom => Code::Full,
-            Self::DeviceFailed => Code::Internal,
+            Self::Store(Failed::Size { .. } | Failed::Held) => Code::BadState,
+            Self::Store(Failed::Device) => Code::Internal,
+            Self::Store(_) => Code::Full,
         }
     }
 }
@@ -65,8 +75,11 @@ impl fmt::Display for Reason {
             Self::Busy => write!(f, "another change of the area is under way"),
             Self::Ending => write!(f, "the area ends"),
             Self::Empty => write!(f, "an area has at least one byte"),
-            Self::NoRoom => write!(f, "the store has no room for that"),
-            Self::DeviceFailed => write!(f, "the device under the store failed"),
+            Self::NotDirect(why) => write!(f, "the way is not direct: {}", why.text()),
+            Self::Held { session, count } => {
+                write!(f, "{count} handles on the area are direct, one of session {session}")
+            }
+            Self::Store(failed) => write!(f, "the store has not done it: {failed:?}"),
         }
     }
 }

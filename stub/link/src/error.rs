@@ -14,6 +14,17 @@ pub enum LinkError {
     Corrupt,
 }
 
+/// Why an operation has no result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SharedError {
+    /// The control plane has ended, or the session: it may have been done or not.
+    Gone,
+    /// As many are under way as the session may have; it was not begun.
+    Full,
+    /// The server broke the protocol.
+    Link(LinkError),
+}
+
 impl std::fmt::Display for LinkError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -21,7 +21,7 @@ mod record;
 mod server_connection;
 mod shared_connection;
 
-pub use error::LinkError;
+pub use error::{LinkError, SharedError};
 pub use record::push_encoded;
 pub use server_connection::{is_kept, ServerConnection};
-pub use shared_connection::{SharedConnection, SharedError};
+pub use shared_connection::SharedConnection;

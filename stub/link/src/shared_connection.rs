@@ -27,7 +27,7 @@ use heliostat_ring::{
 use super::call::CallLine;
 use super::record::push_encoded;
 use super::server_connection::is_kept;
-use super::LinkError;
+use super::{LinkError, SharedError};
 
 /// A session's rings and call line, for any thread of the process.
 pub struct SharedConnection {
@@ -58,15 +58,31 @@ struct State {
     failed: Option<SharedError>,
 }
 
-/// Why an operation has no result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SharedError {
-    /// The control plane has ended, or the session: it may have been done or not.
-    Gone,
-    /// As many are under way as the session may have; it was not begun.
-    Full,
-    /// The server broke the protocol.
-    Link(LinkError),
+/// Whose completion is waited for.
+#[derive(Clone, Copy)]
+enum Own<'a> {
+    Tag(u64),
+    Any(&'a dyn Fn(u64) -> bool),
+}
+
+impl Own<'_> {
+    fn is(self, tag: u64) -> bool {
+        match self {
+            Own::Tag(own) => own == tag,
+            Own::Any(is_meant) => is_meant(tag),
+        }
+    }
+
+    /// Takes it from what others have found.
+    fn take_from(self, state: &mut State) -> Option<Completion> {
+        let tag = match self {
+            Own::Tag(tag) => tag,
+            Own::Any(is_meant) => *state.done.keys().find(|tag| is_meant(**tag))?,
+        };
+        let done = state.done.remove(&tag)?;
+        state.under_way -= 1;
+        Some(done)
+    }
 }
 
 impl SharedConnection {
@@ -197,7 +213,7 @@ impl SharedConnection {
     /// As `perform`.
     pub fn wait(&self, tag: u64) -> Result<Completion, SharedError> {
         loop {
-            if let Some(done) = self.wait_until(tag, None)? {
+            if let Some(done) = self.wait_until(Own::Tag(tag), None)? {
                 return Ok(done);
             }
         }
@@ -212,18 +228,56 @@ impl SharedConnection {
         tag: u64,
         limit: Duration,
     ) -> Result<Option<Completion>, SharedError> {
-        self.wait_until(tag, Instant::now().checked_add(limit))
+        self.wait_until(Own::Tag(tag), Instant::now().checked_add(limit))
+    }
+
+    /// Waits for the completion of any operation whose tag is meant, for so long at most; `None` where
+    /// there was none by then. Each such tag was begun, and is waited for by nobody else.
+    ///
+    /// # Errors
+    /// As `perform`.
+    pub fn wait_for_any(
+        &self,
+        is_meant: &dyn Fn(u64) -> bool,
+        limit: Duration,
+    ) -> Result<Option<Completion>, SharedError> {
+        self.wait_until(Own::Any(is_meant), Instant::now().checked_add(limit))
+    }
+
+    /// The same of what is there, without a wait.
+    ///
+    /// # Errors
+    /// As `perform`.
+    pub fn take_any(
+        &self,
+        is_meant: &dyn Fn(u64) -> bool,
+    ) -> Result<Option<Completion>, SharedError> {
+        let own = Own::Any(is_meant);
+        let mut state = self.state();
+        if let Some(done) = own.take_from(&mut state) {
+            return Ok(Some(done));
+        }
+        // Who leads takes what is there by itself.
+        if state.is_led || state.failed.is_some() {
+            return state.failed.map_or(Ok(None), Err);
+        }
+        state.is_led = true;
+        drop(state);
+        let mut receiving = lock(&self.receiving);
+        let found = self.take_for_others(&mut receiving, Some(own));
+        drop(receiving);
+        self.stop_leading(found.err(), usize::from(found != Ok(None)));
+        found
     }
 
     fn wait_until(
         &self,
-        tag: u64,
+        own: Own<'_>,
         until: Option<Instant>,
     ) -> Result<Option<Completion>, SharedError> {
         let mut state = self.state();
         loop {
-            if let Some(done) = state.done.remove(&tag) {
-                state.under_way -= 1;
+            if let Some(done) = own.take_from(&mut state) {
                 return Ok(Some(done));
             }
             if let Some(failed) = state.failed {
@@ -232,7 +286,7 @@ impl SharedConnection {
             if !state.is_led {
                 state.is_led = true;
                 drop(state);
-                return self.lead(tag, until);
+                return self.lead(own, until);
             }
             let left = until.map(left);
             if left == Some(Duration::ZERO) {
@@ -250,9 +304,13 @@ impl SharedConnection {
         }
     }
 
-    fn lead(&self, tag: u64, until: Option<Instant>) -> Result<Option<Completion>, SharedError> {
+    fn lead(
+        &self,
+        own: Own<'_>,
+        until: Option<Instant>,
+    ) -> Result<Option<Completion>, SharedError> {
         let mut receiving = lock(&self.receiving);
-        let found = self.await_own(&mut receiving, tag, until);
+        let found = self.await_own(&mut receiving, own, until);
         drop(receiving);
         // What was not there yet is under way still.
         self.stop_leading(found.err(), usize::from(found != Ok(None)));
@@ -262,11 +320,11 @@ impl SharedConnection {
     fn await_own(
         &self,
         receiving: &mut Receiving,
-        tag: u64,
+        own: Own<'_>,
         until: Option<Instant>,
     ) -> Result<Option<Completion>, SharedError> {
         loop {
-            if let Some(found) = self.take_for_others(receiving, Some(tag))? {
+            if let Some(found) = self.take_for_others(receiving, Some(own))? {
                 return Ok(Some(found));
             }
             let lives = || self.is_kept();
@@ -279,11 +337,11 @@ impl SharedConnection {
         }
     }
 
-    /// Takes what is there: the completion with the tag that is the leader's own, and for others theirs.
+    /// Takes what is there: a completion that is the leader's own, and for others theirs.
     fn take_for_others(
         &self,
         receiving: &mut Receiving,
-        own: Option<u64>,
+        own: Option<Own<'_>>,
     ) -> Result<Option<Completion>, SharedError> {
         let mut record = [0; COMPLETION_RECORD_BYTES];
         loop {
@@ -293,7 +351,7 @@ impl SharedConnection {
                 _ => None,
             };
             let found = found.ok_or(SharedError::Link(LinkError::Corrupt))?;
-            if own == Some(found.tag) {
+            if own.is_some_and(|own| own.is(found.tag)) {
                 return Ok(Some(found));
             }
             let mut state = self.state();

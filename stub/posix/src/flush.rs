@@ -3,16 +3,21 @@
 //! The program goes on at once; what it lets out afterwards is held back until the flush has ended
 //! (output commit: Nightingale and others, "Rethink the Sync", OSDI 2006). Here stand the flushes and
 //! their order, by number: ticket. `names` tells which files are meant, `files` the few that one flush
-//! takes along, `sink` makes the flush, `state` keeps the order. Who holds back what is elsewhere
-//! (`net::unflushed`, and the gate in `bind/posix`).
+//! takes along, `sink` flushes files and `log` appends to a log instead, `kept` says what is in that,
+//! `order` what each ticket waits for, `state` brings them together, `own` lists the stub's descriptors.
+//! Who holds back what is elsewhere (`net::unflushed`, and the gate in `bind/posix`).
 //!
-//! One flush is under way at a time; what the program asks for meanwhile joins the next one. A flush is
-//! begun when it is asked for, unless the program has been seen to wait right afterwards: then it is
+//! Of the files' own flushes one is under way at a time; what the program asks for meanwhile joins the
+//! next one. A flush is begun when it is asked for, unless the program has been seen to wait right afterwards: then it is
 //! made by the wait itself, which spares waking a kernel thread, or is begun when the wait has found
 //! other work to do.
 
 mod files;
+mod kept;
+mod log;
 pub mod names;
+mod order;
+mod own;
 mod sink;
 mod state;
 mod tickets;
@@ -23,15 +28,19 @@ use heliostat_base::call;
 use heliostat_base::sync::AtomicU32;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use heliostat_base::sys::Errno;
+use heliostat_client::session;
 
 use crate::thread::Critical;
 use crate::{is_enabled, owner, report};
 
 pub use state::{
-    done, failed_from, finish, flush_here, is_flying, is_pending, latest, note_wait, own_fd, owns,
-    progress, reset_in_forked_child, rest, ring_fd, sleep_limit_ns, start, vacate, wait,
+    done, failed_from, finish, flush_here, is_all_that_is_pending, is_flying, is_pending, latest,
+    note_wait, progress, reset_in_forked_child, rest, ring_fds, sleep_limit_ns, start, vacate,
+    wait,
 };
 
+pub use log::set as set_log;
+pub use own::{each as own_fds, owns};
 pub use tickets::Unflushed;
 
 /// Something is not flushed, or is held back.
@@ -40,6 +49,8 @@ const BUSY: u32 = 1;
 const UNTOLD: u32 = 1 << 1;
 /// A flush has failed: files that it concerned are refused for good.
 const FAILED: u32 = 1 << 2;
+/// The log is kept for some file: calls that would change what it counts on are looked for.
+const KEPT: u32 = 1 << 3;
 
 static WORD: AtomicU32 = AtomicU32::new(0);
 /// Why no file of this program is held back for; 0 while that is not so.
@@ -55,6 +66,32 @@ pub fn is_watched() -> bool {
 #[inline(always)]
 pub fn is_busy() -> bool {
     WORD.load(Relaxed) & BUSY != 0
+}
+
+/// True while the log is kept for some file.
+pub fn is_kept() -> bool {
+    WORD.load(Relaxed) & KEPT != 0
+}
+
+/// Whether the log is kept for a file that the program has open by one of these numbers.
+pub fn keeps_any(first: u32, last: u32) -> bool {
+    let _critical = Critical::enter();
+    state::keeps_any(first, last)
+}
+
+/// Whether the log is kept for what the program has open as `fd`, and up to where it has its bytes.
+pub fn kept(fd: i32) -> Option<u64> {
+    let _critical = Critical::enter();
+    state::kept(fd)
+}
+
+/// Empties the log, durably, and keeps it for no file: before a call that changes what it counts on.
+#[cold]
+pub fn forget_logged() {
+    if is_kept() && !owner::is_borrowed() {
+        let _critical = Critical::enter();
+        state::forget_logged();
+    }
 }
 
 /// True after a failed flush that the program does not know of: nothing may leave it.
@@ -91,12 +128,17 @@ pub enum Asked {
 /// fdatasync(2) where `is_data`, fsync(2) otherwise.
 pub fn ask(fd: i32, is_data: bool) -> Asked {
     let _critical = Critical::enter();
-    if names::is_none() || !names::is_durable(fd) {
-        return Asked::Kernel;
-    }
+    let mut room = [0u8; names::PATH_BYTES_MAX];
+    let Some(path) = names::durable_path(fd, &mut room) else { return Asked::Kernel };
+    // Whoever asks for an explanation finds it, with a connection or without.
+    session::be_known();
     let asked = match refusal(fd) {
-        Some(reason) => Err(reason),
-        None => begin(fd, is_data),
+        Some(reason) => {
+            // What is written from now on goes by the log.
+            forget_logged();
+            Err(reason)
+        }
+        None => begin(fd, is_data, path),
     };
     match asked {
         Ok(asked) => asked,
@@ -121,7 +163,7 @@ fn refusal(fd: i32) -> Option<Unheld> {
     (!call::is_regular_file(fd)).then_some(Unheld::NotRegular)
 }
 
-fn begin(fd: i32, is_data: bool) -> Result<Asked, Unheld> {
+fn begin(fd: i32, is_data: bool, path: &[u8]) -> Result<Asked, Unheld> {
     let Some(identity) = call::identity(fd) else { return Ok(Asked::Kernel) };
     if WORD.load(Relaxed) & FAILED != 0 {
         return match state::failure_of(identity) {
@@ -129,7 +171,7 @@ fn begin(fd: i32, is_data: bool) -> Result<Asked, Unheld> {
             None => Err(Unheld::Failed),
         };
     }
-    match state::begin(fd, is_data, identity) {
+    match state::begin(files::File { fd, is_data, identity }, path) {
         true => {
             report::count(Counter::Flushes);
             Ok(Asked::Begun)

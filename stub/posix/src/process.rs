@@ -55,6 +55,8 @@ pub fn before_fork() {
     if flush::is_busy() {
         commit::settle();
     }
+    // The child might cut or rename what the log counts on.
+    flush::forget_logged();
     hold::push_before_fork();
 }
 
@@ -157,10 +159,10 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
         table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
         program_rings::closing_range(first, last);
     }
-    let mut own = [session::control_fd(), flush::own_fd()];
+    let mut own: Vec<u32> = session::control_fd().into_iter().chain(flush::own_fds()).collect();
     own.sort_unstable();
     let mut ranges = vec![(first, last)];
-    for own in own.into_iter().flatten() {
+    for own in own {
         ranges = ranges.into_iter().flat_map(|range| around(own, range)).collect();
     }
     ranges

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use heliostat_abi::code::{Native, Unheld, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::session::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
 use heliostat_base::lock::Lock;
@@ -149,6 +149,11 @@ pub fn count_demoted_at_exit(reason: Native) {
 /// Counts an open file whose reads stay the kernel's, or are again.
 pub fn count_unmapped(reason: Unmapped) {
     add(report::file_reason(reason), 1);
+}
+
+/// Counts a flush of a durable file that went to the file where there is a log.
+pub fn count_unlogged(reason: Unlogged) {
+    add(report::unlogged_reason(reason), 1);
 }
 
 /// Counts a flush of a durable file that was waited for.

@@ -1,5 +1,6 @@
 //! Arguments of operations: which bits each kind knows. Unknown ones are refused.
 
+use super::area_operation::changed_bytes;
 use super::function_operation::SEND_NOW;
 use super::region_operation::set_of;
 use super::OpKind;
@@ -60,6 +61,7 @@ pub(super) fn fits(kind: OpKind, argument: u64) -> bool {
         OpKind::Rename => argument & !NOREPLACE == 0,
         OpKind::Send => argument & !SEND_NOW == 0,
         OpKind::Receive | OpKind::Reply => true,
+        OpKind::Zero | OpKind::Discard => changed_bytes(argument).is_some(),
         OpKind::Lock => matches!(argument & !NOW, SHARED | ALONE) || argument == UNLOCK,
         _ => argument == 0,
     }

@@ -160,7 +160,9 @@ impl Operation {
         let pieces = self.pieces.as_slice();
         let names_fit = pieces.iter().take(self.kind.names()).all(is_name);
         let others_fit = match self.kind {
-            OpKind::Read | OpKind::Write | OpKind::Append => !pieces.is_empty(),
+            OpKind::Read | OpKind::Write | OpKind::Append | OpKind::WriteDurable => {
+                !pieces.is_empty()
+            }
             OpKind::Stat => matches!(pieces, [facts] if facts.bytes as usize >= FACTS_BYTES),
             OpKind::Readdir => self.pieces.bytes() >= ENTRY_BYTES_MAX as u64,
             OpKind::Open | OpKind::Mkdir | OpKind::Rmdir | OpKind::Unlink => pieces.len() == 1,
@@ -179,7 +181,9 @@ impl Operation {
             | OpKind::Cancel
             | OpKind::Truncate
             | OpKind::Lock
-            | OpKind::Set => pieces.is_empty(),
+            | OpKind::Set
+            | OpKind::Zero
+            | OpKind::Discard => pieces.is_empty(),
         };
         names_fit && others_fit
     }

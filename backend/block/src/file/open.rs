@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
@@ -60,7 +61,7 @@ impl OpenError {
         OpenError::System { call, errno: error.raw_os_error().unwrap_or(super::EIO) }
     }
 
-    fn call(call: &'static str) -> impl Fn(Errno) -> OpenError {
+    pub(super) fn call(call: &'static str) -> impl Fn(Errno) -> OpenError {
         move |errno| OpenError::System { call, errno: errno.raw_os_error() }
     }
 }
@@ -96,25 +97,54 @@ const SECTOR_BYTES_MAX: u32 = 4096;
 const CREATE_BYTES: usize = 1 << 20;
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
-    let is_disk = match FileType::from_raw_mode(kind.st_mode) {
-        FileType::RegularFile => false,
-        FileType::BlockDevice => true,
-        _ => return Err(OpenError::NotADevice),
-    };
+    let is_disk = is_disk_at(path)?;
     // Of a disk O_EXCL refuses one that is mounted.
     let exclusive = if is_disk { OFlags::EXCL } else { OFlags::empty() };
-    let plain = OFlags::RDWR | OFlags::CLOEXEC | exclusive;
+    let file = open_as(path, OFlags::RDWR | exclusive, options)?;
+    lock(&file)?;
+    look_at(file, is_disk)
+}
+
+/// Of a file or a disk that another process may have the lock of.
+pub(super) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let is_disk = is_disk_at(path)?;
+    look_at(open_as(path, OFlags::RDONLY, options)?, is_disk)
+}
+
+fn is_disk_at(path: &Path) -> Result<bool, OpenError> {
+    let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
+    is_disk(kind.st_mode)
+}
+
+fn open_as(path: &Path, flags: OFlags, options: &Options) -> Result<OwnedFd, OpenError> {
+    let plain = flags | OFlags::CLOEXEC;
     let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
     let opened = match rustix::fs::open(path, plain | direct, Mode::empty()) {
         Err(Errno::INVAL) if options.direct => rustix::fs::open(path, plain, Mode::empty()),
         opened => opened,
     };
-    let file = opened.map_err(|errno| match errno {
+    opened.map_err(|errno| match errno {
         Errno::BUSY => OpenError::InUse,
         errno => OpenError::call("open")(errno),
-    })?;
-    lock(&file)?;
+    })
+}
+
+/// What was opened by somebody else.
+pub(super) fn adopt(file: OwnedFd) -> Result<Opened, OpenError> {
+    let kind = rustix::fs::fstat(&file).map_err(OpenError::call("fstat"))?;
+    look_at(file, is_disk(kind.st_mode)?)
+}
+
+/// Whether it is a disk, and not a file.
+fn is_disk(mode: u32) -> Result<bool, OpenError> {
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => Ok(false),
+        FileType::BlockDevice => Ok(true),
+        _ => Err(OpenError::NotADevice),
+    }
+}
+
+fn look_at(file: OwnedFd, is_disk: bool) -> Result<Opened, OpenError> {
     let flags = rustix::fs::fcntl_getfl(&file).map_err(OpenError::call("fcntl"))?;
     let is_direct = flags.contains(OFlags::DIRECT);
     let geometry = geometry(&file, is_direct)?;
@@ -159,8 +189,9 @@ fn alignment(file: &OwnedFd, is_direct: bool) -> (u32, u32) {
 }
 
 pub(super) fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
-    let mut file =
-        File::create_new(path).map_err(|error| OpenError::system("open(O_EXCL)", &error))?;
+    // What lies in it is nobody's to read but by who opened it.
+    let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
+    let mut file = made.map_err(|error| OpenError::system("open(O_EXCL)", &error))?;
     fill(&mut file, bytes).and_then(|()| sync_folder(path)).map_err(|error| {
         let _ = std::fs::remove_file(path);
         OpenError::system("write", &error)

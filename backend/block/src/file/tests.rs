@@ -237,3 +237,31 @@ fn the_cheapest_way_is_chosen_and_one_call_where_it_is_the_same() {
     assert_eq!(costs(100, 98, 473, 350).best(), Durability::DsyncAlone);
     assert_eq!(costs(200, 98, 300, 350).best(), Durability::Flush);
 }
+
+#[test]
+fn what_was_granted_is_known_until_its_last_copy_is_closed() {
+    let place = Place::new(16 * 4096);
+    let device = place.open(Options::default());
+    let shared = device.shared();
+    let granted = shared.grant(&[(4096, 4096), (5 * 4096, 8192)], true).unwrap();
+    assert_eq!(shared.is_granted(&[(0, 4096), (2 * 4096, 3 * 4096)]), Ok(false));
+    assert_eq!(shared.is_granted(&[(0, 4096), (6 * 4096, 4096)]), Ok(true));
+    // As after the end of a process: the file is opened again, and the grant is still there.
+    drop((device, shared));
+    let again = place.open(Options::default()).shared();
+    assert_eq!(again.is_granted(&[(4096, 1)]), Ok(true));
+    drop(granted);
+    assert_eq!(again.is_granted(&[(0, 16 * 4096)]), Ok(false));
+}
+
+#[test]
+fn two_devices_on_one_open_file_read_what_the_other_wrote() {
+    let place = Place::new(16 * 4096);
+    let mut first = place.open(Options::default());
+    let mut second = first.shared().device(Options::default()).unwrap();
+    let (from, into) = (Buffer::new(4096).unwrap(), Buffer::new(4096).unwrap());
+    from.copy_in(&[7; 4096]).unwrap();
+    perform(&mut first, Request::Write { offset: 8192, from, durable: true }).unwrap();
+    perform(&mut second, Request::Read { offset: 8192, into: into.clone() }).unwrap();
+    assert_eq!(into.copy_out().unwrap(), [7; 4096]);
+}

@@ -11,7 +11,7 @@ use heliostat_backend_block::{CrashState, Image, MemoryDevice, Random, Recorder,
 
 use super::{area, id_of, memory, payload};
 use crate::mutant::Mutant;
-use crate::{Log, LogError, Options, Position, Reservation};
+use crate::{Log, LogError, LogReader, Options, Position, Reservation};
 
 const DATA_BYTES: u64 = 12 << 10;
 /// Crashes that are tried at each event.
@@ -230,11 +230,19 @@ fn recover(
 ) -> Result<(Vec<u64>, MemoryDevice, u64), String> {
     let (promised, cut) = (state.promised, state.cut as u64);
     let image: Image = state.image().clone();
+    // A writer that breaks the rules may leave what no reader can read.
+    let seen = match mutant {
+        Mutant::None => seen_beside(image.clone()).map_err(|error| format!("beside: {error}"))?,
+        _ => Vec::new(),
+    };
     let recording = RecordingDevice::new(state.device, image);
     let recorder = recording.recorder();
     let open = |device| Log::open_as(device, area(DATA_BYTES), Options::default(), mutant);
     let log = open(Box::new(recording)).map_err(|error| error.to_string())?;
     let found = run.check(&log, promised)?;
+    if promised.is_some() && mutant == Mutant::None && seen != found {
+        return Err(format!("a reader saw {seen:?}, the opening kept {found:?}"));
+    }
     drop(log);
     let recording = recorder.recording();
     let mut count = 1;
@@ -249,6 +257,14 @@ fn recover(
         }
     }
     Ok((found, last_state(&recorder), count))
+}
+
+/// What a reader that opens nothing finds.
+fn seen_beside(image: Image) -> Result<Vec<u64>, LogError> {
+    let mut reader = LogReader::open(Box::new(MemoryDevice::of(image)), area(DATA_BYTES))?;
+    let seen: Result<Vec<u64>, LogError> =
+        reader.by_ref().map(|entry| entry.map(|entry| id_of(&entry.payload))).collect();
+    reader.check_end().and(seen)
 }
 
 /// Tries the crashes of one seed, and of runs that follow some of them; how many.

@@ -10,14 +10,14 @@ and reads it, as a read-only array without a copy:
         snapshot.array()
 
 `heliostat.memory` has memory that several programs read and write, `heliostat.lock` locks that they share,
-`heliostat.rpc` functions that one serves and another calls, `heliostat.cluster` arrays that programs of
-several nodes share. A control plane is started if none runs.
+`heliostat.log` logs and queues that are durable when they say so, `heliostat.rpc` functions that one serves
+and another calls, `heliostat.cluster` arrays that programs of several nodes share. A control plane is started if none runs.
 `run`, `status`, `explain`, `metrics` and `doctor` are the command line's.
 """
 
 from typing import TYPE_CHECKING
 
-from . import cluster, lock, memory, rpc
+from . import cluster, lock, log, memory, rpc
 from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
@@ -26,24 +26,31 @@ from ._errors import (
     Cancelled,
     CommandFailed,
     Corrupt,
+    Damaged,
     Denied,
+    DeviceFailed,
     Error,
     Failed,
     Forked,
     Full,
     Gone,
     Idle,
+    InUse,
     InvalidName,
     InvalidRegion,
     MappingFailed,
     NameTaken,
     NoControlPlane,
+    NoEntry,
+    NotALog,
     NotDelivered,
     NotFound,
     TimedOut,
     TooLong,
+    Trimmed,
     Unanswered,
     Unsupported,
+    WrongDevice,
 )
 from ._layout import Layout
 from ._queue import Queue, QueueMetrics, Reservation
@@ -61,13 +68,16 @@ __all__ = [
     "CommandFailed",
     "Corrupt",
     "Cost",
+    "Damaged",
     "Denied",
+    "DeviceFailed",
     "Error",
     "Failed",
     "Forked",
     "Full",
     "Gone",
     "Idle",
+    "InUse",
     "InvalidName",
     "InvalidRegion",
     "Item",
@@ -76,6 +86,8 @@ __all__ = [
     "Metrics",
     "NameTaken",
     "NoControlPlane",
+    "NoEntry",
+    "NotALog",
     "NotDelivered",
     "NotFound",
     "Published",
@@ -87,8 +99,10 @@ __all__ = [
     "Snapshot",
     "TimedOut",
     "TooLong",
+    "Trimmed",
     "Unanswered",
     "Unsupported",
+    "WrongDevice",
     "attach",
     "attach_by",
     "attach_queue",
@@ -96,6 +110,7 @@ __all__ = [
     "doctor",
     "explain",
     "lock",
+    "log",
     "memory",
     "metrics",
     "rpc",

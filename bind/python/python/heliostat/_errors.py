@@ -120,6 +120,39 @@ class TooLong(Error, ValueError):
     """A payload, or a reply, is longer than the function carries."""
 
 
+class Trimmed(Gone):
+    """The entry of a log was trimmed."""
+
+
+class NoEntry(Error, LookupError):
+    """No entry of the log begins there, or none that is acknowledged; or it is not handed out."""
+
+
+class Damaged(Corrupt):
+    """An acknowledged entry of a log is not there any more. Nothing behind it was passed over."""
+
+    position: object = None
+    """Which entry: a `heliostat.log.Position`."""
+
+
+class DeviceFailed(Error, OSError):
+    """The device of a log fails. What was not acknowledged may be there or not: opening the log again
+    finds out."""
+
+
+class InUse(Error):
+    """Another process has the log open to write. It can be read meanwhile."""
+
+
+class NotALog(Error, ValueError):
+    """What lies there is no log."""
+
+
+class WrongDevice(Error, ValueError):
+    """No device for a log, or not the one that this log was made on: it is too small, or its size or
+    sector differs."""
+
+
 class NotDeliveredGone(NotDelivered, Gone):
     """Nobody serves the function."""
 

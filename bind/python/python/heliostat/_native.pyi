@@ -1,6 +1,7 @@
 """The extension module; its classes are the bases of the package's."""
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, Literal, Self
 
 from _typeshed import ReadableBuffer, WriteableBuffer
@@ -372,3 +373,107 @@ class MemoryBytes:
     def _hold(self) -> bool: ...
     def _unhold(self) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class LogPosition:
+    """Where an entry of a log begins: bytes, and entries, before it, since the log was made. Positions
+    compare in the order of their entries."""
+
+    def __init__(self, at: int, sequence: int) -> None: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def sequence(self) -> int: ...
+    def __lt__(self, other: LogPosition) -> bool: ...
+    def __le__(self, other: LogPosition) -> bool: ...
+    def __gt__(self, other: LogPosition) -> bool: ...
+    def __ge__(self, other: LogPosition) -> bool: ...
+    def __hash__(self) -> int: ...
+
+class LogEntry:
+    """An entry of a log: a buffer of its payload, without a copy."""
+
+    @property
+    def position(self) -> LogPosition:
+        """Where it begins."""
+    @property
+    def next(self) -> LogPosition | None:
+        """Where the next one begins: what to trim up to so that this one goes. None of a queue's."""
+    @property
+    def payload(self) -> bytes:
+        """A copy of the payload."""
+    def __bytes__(self) -> bytes: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class LogEntries:
+    """The durable entries of an open log, one after the other."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> LogEntry:
+        """Raises Damaged, and stays where it is: nothing is passed over. Raises Trimmed where it was
+        trimmed meanwhile, DeviceFailed, and ValueError once the log is closed."""
+    @property
+    def position(self) -> LogPosition:
+        """Where the next entry begins."""
+
+class LogHandle:
+    def __new__(cls, *arguments: Any) -> Self: ...
+    def _append(self, payload: ReadableBuffer, then: Callable[..., object] | None) -> LogPosition: ...
+    def _append_sync(self, payload: ReadableBuffer) -> LogPosition: ...
+    def is_durable(self, position: LogPosition) -> bool:
+        """Whether the entry there, which an append has told, is durable."""
+    def wait_durable(self, position: LogPosition, timeout: float | None = None) -> bool:
+        """Waits until the entry there is durable, so many seconds at most; whether it is. Raises NoEntry
+        for a position that no append has told, DeviceFailed."""
+    def sync(self) -> None:
+        """Waits until everything that was appended before is durable."""
+    def checkpoint(self) -> None:
+        """Makes durable what was trimmed, or acknowledged, and has the next opening begin here."""
+    def trim(self, position: LogPosition) -> None:
+        """Gives up the entries before a position, whose own entry is the first that stays. Returns at
+        once: after a crash some may be there again, unless `checkpoint` came between. Raises Trimmed,
+        NoEntry."""
+    @property
+    def begin(self) -> LogPosition:
+        """Where the first entry begins that is wanted."""
+    @property
+    def end(self) -> LogPosition:
+        """Where the next entry will begin that is acknowledged."""
+    @property
+    def capacity(self) -> int:
+        """Bytes for all entries, each of which takes 32 more than its payload, rounded up to 8."""
+    @property
+    def payload_bytes_max(self) -> int: ...
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when entries were acknowledged, or it has failed. Whoever
+        is told calls `drain`, and looks at `end`; tasks that await do both by themselves."""
+    def drain(self) -> None: ...
+    @property
+    def is_closed(self) -> bool: ...
+    def close(self) -> None: ...
+    def _check(self) -> None: ...
+    def _read(self, start: LogPosition | None) -> LogEntries: ...
+    def _pop(self, timeout: float | None) -> LogEntry | None: ...
+    def _acknowledge(self, position: LogPosition, wait: bool) -> None: ...
+    def _give_back(self, position: LogPosition) -> None: ...
+
+class LogReader:
+    def __new__(cls, place: str | PathLike[str]) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> LogEntry:
+        """Raises as that of `LogEntries`."""
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the log was written since the last wait, so many seconds at most; whether it
+        was."""
+    def check_end(self) -> None:
+        """At the end: searches behind it for a proof that there was another entry. Raises Damaged."""
+    def go_to(self, position: LogPosition) -> None:
+        """Goes on at a position that an append or an entry has told."""
+    def go_to_begin(self) -> None:
+        """Goes on at the first entry that is wanted now."""
+    @property
+    def position(self) -> LogPosition:
+        """Where the next entry begins."""
+    @property
+    def is_closed(self) -> bool: ...
+    def close(self) -> None: ...

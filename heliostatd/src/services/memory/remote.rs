@@ -303,9 +303,6 @@ impl Daemon {
 
     /// Answers those that have waited long enough for another node, and gives back what could not be.
     pub(crate) fn end_late_nodes(&mut self, now_ns: u64) {
-        let replica = self.services.replica.as_mut();
-        let late = replica.map(|it| it.expire(now_ns)).unwrap_or_default();
-        self.answer_waiters(late, Code::Unreachable);
         let across = &mut self.services.memory.across;
         if across.next_ns().is_none_or(|until| now_ns < until) {
             return;

@@ -64,8 +64,11 @@ impl Replica {
             (Outcome::Accepted(revision), Some(next)) => self.adopt(revision, next, effects),
             (Outcome::Accepted(_), None) => self.freed(effects),
             (Outcome::Conflict, _) => self.look(effects),
-            // With the next tick.
-            (Outcome::Unknown, _) => {}
+            (Outcome::Full(limit), _) if primary.maker.is_some() => {
+                self.not_made(Fault::Full(limit), effects);
+            }
+            // With the next tick. A keeper that has no room for a record that it had has lost it.
+            (Outcome::Unknown | Outcome::Full(_), _) => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! poll(2) over direct and native descriptors mixed.
 
+mod beside;
 mod sleep;
 
 use heliostat_base::sys::Errno;
@@ -11,7 +12,7 @@ use crate::net::watch::polled;
 use crate::net::{accept, demote, early, ready, shadow};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Critical, Interrupts};
-use crate::{waiting, Answer};
+use crate::{flush, waiting, Answer};
 
 /// A polled descriptor that the kernel alone cannot answer for.
 enum Watched {
@@ -32,8 +33,24 @@ impl Polled {
     }
 }
 
-/// poll(2) and ppoll(2); `None` when no direct stream is among the descriptors.
+pub(super) use beside::sleep as sleep_beside;
+pub use beside::{outlast, outlast_read};
+
+/// poll(2) and ppoll(2); `None` when no direct stream is among the descriptors. While something is not
+/// flushed it is published when that has ended, and the wait goes on.
 pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> Answer {
+    if !flush::is_busy() {
+        return poll_alone(fds, timeout_ns, mask);
+    }
+    let ends = timeout_ns.map(|ns| clock::monotonic_ns().saturating_add(ns));
+    outlast(fds, ends).or_else(|| {
+        let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
+        poll_alone(fds, left, mask)
+    })
+}
+
+/// As `poll`, and knows nothing of flushes.
+pub(super) fn poll_alone(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> Answer {
     if fds.iter().all(|entry| table::is_unknown(entry.fd)) {
         return None;
     }

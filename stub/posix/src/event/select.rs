@@ -4,7 +4,7 @@ use libc::pollfd;
 
 use super::poll;
 use crate::table;
-use crate::Answer;
+use crate::{flush, Answer};
 
 const READ: i16 = libc::POLLIN | libc::POLLRDNORM | libc::POLLRDHUP;
 const WRITE: i16 = libc::POLLOUT | libc::POLLWRNORM;
@@ -47,7 +47,7 @@ pub fn select(
             fds.push(pollfd { fd: fd as i32, events, revents: 0 });
         }
     }
-    if fds.iter().all(|entry| table::is_unknown(entry.fd)) {
+    if fds.iter().all(|entry| table::is_unknown(entry.fd)) && !flush::is_busy() {
         return None;
     }
     let answer = poll::poll(&mut fds, timeout_ns, mask)?;

@@ -52,7 +52,7 @@ impl Files {
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = &File> {
+    pub fn iter(&self) -> impl Iterator<Item = &File> + Clone {
         self.list.iter().flatten()
     }
 

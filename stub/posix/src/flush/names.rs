@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use heliostat_base::call;
 
 /// Longer paths are no file of ours.
-const PATH_BYTES_MAX: usize = 1024;
+pub const PATH_BYTES_MAX: usize = 1024;
 /// Between two patterns in the variable.
 pub const SEPARATOR: u8 = b'\n';
 
@@ -26,11 +26,11 @@ pub fn is_none() -> bool {
     PATTERNS.get().is_none_or(Vec::is_empty)
 }
 
-/// Whether one of the patterns names what `fd` has open.
-pub fn is_durable(fd: i32) -> bool {
-    let mut room = [0u8; PATH_BYTES_MAX];
-    let Some(path) = call::path_of(fd, &mut room) else { return false };
-    PATTERNS.get().is_some_and(|all| all.iter().any(|pattern| names(pattern, path)))
+/// The path of what `fd` has open, if one of the patterns names it.
+pub fn durable_path(fd: i32, room: &mut [u8]) -> Option<&[u8]> {
+    let patterns = PATTERNS.get().filter(|all| !all.is_empty())?;
+    let path = call::path_of(fd, room)?;
+    patterns.iter().any(|pattern| names(pattern, path)).then_some(path)
 }
 
 /// A pattern with a slash names a whole path, one without the last part of it.

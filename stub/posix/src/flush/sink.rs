@@ -7,7 +7,8 @@ use heliostat_base::call;
 use heliostat_base::flush_ring::FlushRing;
 use heliostat_base::sys::Errno;
 
-use super::files::{File, Files, FILES_MAX};
+use super::files::{Files, FILES_MAX};
+use super::own;
 
 /// The files themselves: a write is in the page cache, where every other program sees it.
 pub struct FileSink {
@@ -29,7 +30,10 @@ impl FileSink {
 
     fn ring(&mut self) -> Option<&FlushRing> {
         if matches!(self.ring, Ring::Unopened) {
-            self.ring = FlushRing::open(FILES_MAX as u32).map_or(Ring::None, Ring::Open);
+            // Those of one flush, and of a checkpoint of the log.
+            let ring = FlushRing::open(2 * FILES_MAX as u32);
+            self.ring =
+                ring.ok().filter(|ring| own::claim(ring.fd())).map_or(Ring::None, Ring::Open);
         }
         match &self.ring {
             Ring::Open(ring) => Some(ring),
@@ -43,9 +47,9 @@ impl FileSink {
     }
 
     /// Begins to flush a file; false where it has to be flushed here.
-    pub fn begin(&mut self, file: &File, place: usize) -> bool {
+    pub fn begin(&mut self, fd: i32, is_data: bool, place: usize) -> bool {
         let Some(ring) = self.ring() else { return false };
-        ring.begin(file.fd, file.is_data, place as u64).is_ok()
+        ring.begin(fd, is_data, place as u64).is_ok()
     }
 
     /// The place of a file whose flush has ended, and how.

@@ -1,7 +1,7 @@
 //! Bytes of one connection that wait for flushes, in order.
 
-/// What a connection has written and not published, by ticket. There are two at most that have not
-/// ended: a flush under way, and the next one.
+/// What a connection has written and not published, by ticket. Of more than two tickets the later ones
+/// wait for the last: a connection seldom says more before it has been answered.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Unflushed {
     first: Waiting,
@@ -54,6 +54,15 @@ impl Unflushed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_tickets_the_later_bytes_wait_for_the_last() {
+        let mut unflushed = Unflushed::new();
+        (1..=4).for_each(|ticket| unflushed.add(ticket, ticket));
+        assert_eq!(unflushed.take_due(3).map(|due| due.bytes), Some(1));
+        assert!(unflushed.take_due(3).is_none());
+        assert_eq!(unflushed.take_due(4).map(|due| (due.ticket, due.bytes)), Some((4, 9)));
+    }
 
     #[test]
     fn what_waits_is_due_by_its_ticket_and_in_order() {

@@ -47,12 +47,12 @@ pub fn look_in() {
 
 /// What a wait does first: publishes what is due while flushes end, until `look` finds something for the
 /// program to do, or `ends`, or all is flushed. True when `look` found something. `sleep` sleeps
-/// for the given descriptor and for what `look` looks at.
+/// for the given descriptors (-1 is none) and for what `look` looks at.
 #[cold]
 pub fn outlast(
     ends: Option<u64>,
     mut look: impl FnMut() -> bool,
-    mut sleep: impl FnMut(i32),
+    mut sleep: impl FnMut([i32; 2]),
 ) -> bool {
     flush::note_wait();
     loop {
@@ -72,9 +72,9 @@ pub fn outlast(
             let _critical = Critical::enter();
             flush::flush_here();
         } else {
-            match flush::ring_fd() {
-                Some(ring) => sleep(ring),
-                None => flush::wait(),
+            match flush::ring_fds() {
+                [-1, -1] => flush::wait(),
+                rings => sleep(rings),
             }
         }
     }

@@ -23,8 +23,6 @@ use crate::{fail, waiting, Answer};
 /// everything that is ready in one answer, seldom enough not to be felt (140 ns each).
 const KERNEL_PAUSE_CYCLES: u64 = 40_000;
 const KERNEL_EVENTS: usize = 128;
-/// A sleep beside a flush; most flushes are much shorter.
-const BESIDE_NS: u64 = 2_000_000;
 
 /// What a wait came to.
 pub enum Waited {
@@ -66,7 +64,7 @@ pub fn look(
             found = collect(epoll, set, out, false);
             found > 0
         };
-        commit::outlast(ends, look, |ring| sleep_beside(epoll, ring));
+        commit::outlast(ends, look, |rings| sleep_beside(epoll, rings));
     }
     if found == 0 {
         found = collect(epoll, set, out, ends == Some(0));
@@ -95,11 +93,11 @@ pub fn look(
 
 /// Sleeps until something is in the set, or a flush has ended.
 #[cold]
-fn sleep_beside(epoll: i32, ring: i32) {
-    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // No longer at once: another thread may take the end of the flush, and the program's time may be over.
-    let limit = flush::sleep_limit_ns().unwrap_or(BESIDE_NS);
-    let _ = poll::poll(&mut [entry(epoll), entry(ring)], Some(limit), None);
+fn sleep_beside(epoll: i32, rings: [i32; 2]) {
+    poll::sleep_beside(
+        &mut vec![libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 }],
+        rings,
+    );
 }
 
 fn has_hot(set: &Set) -> bool {

@@ -1,9 +1,11 @@
 //! What a read does that finds nothing.
 
 use heliostat_base::clock;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Errno;
 
 use super::{is_impatient, TURNS_MAX};
+use crate::event::poll;
 use crate::flush;
 use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::wait::{self, Blocked, Wake};
@@ -42,6 +44,7 @@ pub(super) fn pause(
         // Somebody may wait for what is held back, and this call for him.
         match is_impatient(socket, flags) {
             true => commit::look_in(),
+            false if is_single_threaded() => poll::outlast_read(fd),
             false => commit::settle(),
         }
     }

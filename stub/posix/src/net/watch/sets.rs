@@ -56,6 +56,12 @@ pub fn set_of(epoll: i32) -> Option<&'static Set> {
     }
 }
 
+/// True for a set that no other process can wait in: none has inherited it, and none was given it.
+pub fn is_own_alone(epoll: i32) -> bool {
+    let own = set_of(epoll).filter(|set| set.family.load(Relaxed) == 0);
+    own.is_some_and(|set| set.inner.lock().kernel_only.is_none())
+}
+
 /// A place for the set that `epoll` refers to. With a reason, the set is the kernel's alone, and
 /// streams put into it go native for that reason.
 pub fn begin(epoll: i32, kernel_only: Option<Native>) -> Option<u32> {

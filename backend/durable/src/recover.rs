@@ -1,0 +1,309 @@
+//! After a crash: what the log has and the files may have lost goes into the files.
+//!
+//! ```text
+//! read the heads --> find the files --> mark "recovery has begun" --> bytes into files, in order
+//!                --> flush files and folders --> trim the log
+//! ```
+//!
+//! Entries of this very run of the machine need nothing but a flush: the kernel has all that the
+//! program has written. Of an earlier run, each entry's bytes are written where they differ. An
+//! entry that begins behind the file's end was never acknowledged: what comes before it was not
+//! durable either. A file that somebody has written to since the machine came up is not touched,
+//! unless it was this that has written, which the mark tells. Nothing is trimmed before all of it
+//! has gone well, so it may be cut off at any point and done again.
+
+use std::fmt;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use heliostat_backend_log::{Log, LogError, Position};
+use heliostat_base::call::Birth;
+
+use crate::boot::Boot;
+use crate::entry::{self, Entry, Malformed};
+use crate::find::{find, Found};
+
+/// Files that one log has entries of at most.
+const FILES_MAX: usize = 4096;
+const COMPARED_BYTES: usize = 64 << 10;
+
+/// What became of one file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// The kernel had all of it; it is flushed.
+    Flushed,
+    /// So many bytes were written into it.
+    Restored {
+        /// How many.
+        bytes: u64,
+    },
+    /// It was removed since, in this run of the machine.
+    Gone,
+    /// It is not there.
+    Missing,
+    /// Another file has its path.
+    Another,
+    /// Somebody has written to it since the machine came up.
+    Changed,
+    /// The kernel refused.
+    Failed {
+        /// Its errno.
+        errno: i32,
+    },
+}
+
+impl What {
+    /// Whether bytes that were acknowledged may be lost, or somebody has to decide.
+    pub fn is_refused(self) -> bool {
+        !matches!(self, Self::Flushed | Self::Restored { .. } | Self::Gone)
+    }
+}
+
+/// One file and what became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileOutcome {
+    /// Its path.
+    pub path: PathBuf,
+    /// What became of it.
+    pub what: What,
+}
+
+/// What recovery has come to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Every file that the log had entries of.
+    pub files: Vec<FileOutcome>,
+}
+
+impl Outcome {
+    /// All is in the files, and the log is empty.
+    pub fn is_whole(&self) -> bool {
+        !self.files.iter().any(|file| file.what.is_refused())
+    }
+}
+
+/// Why recovery could not go on. Nothing of the log is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoverError {
+    /// The log.
+    Log(LogError),
+    /// An entry that nobody here has written.
+    Malformed {
+        /// Which.
+        position: Position,
+        /// Why.
+        why: Malformed,
+    },
+    /// Entries of more files than are kept account of.
+    Files {
+        /// How many.
+        limit: usize,
+    },
+}
+
+/// A file on its way.
+struct Target {
+    birth: Birth,
+    path: PathBuf,
+    is_old: bool,
+    file: Option<File>,
+    bytes: u64,
+    written_since: bool,
+    what: What,
+    /// An entry was met that begins behind its end.
+    is_cut: bool,
+}
+
+/// Puts what the log has into the files; with `force` also where entries are of this run of the
+/// machine, or a file was written since it came up.
+///
+/// # Errors
+/// The log cannot be read or written.
+pub fn recover(log: &Log, boot: &Boot, force: bool) -> Result<Outcome, RecoverError> {
+    let (mut targets, is_marked) = targets(log, boot, force)?;
+    if targets.is_empty() && !is_marked {
+        return Ok(Outcome::default());
+    }
+    targets.iter_mut().for_each(|target| target.look_up(boot));
+    let writes = targets.iter().any(|target| target.is_old && target.file.is_some());
+    if writes && !is_marked {
+        match log.append_sync(&entry::mark(boot.id)) {
+            Ok(_) | Err(LogError::Full { .. }) => {}
+            Err(error) => return Err(RecoverError::Log(error)),
+        }
+    }
+    each(log, |entry| {
+        if let Entry::Appended(head, bytes) = entry {
+            if let Some(target) = targets.iter_mut().find(|target| target.birth == head.file) {
+                target.put(head.offset, bytes, force || is_marked);
+            }
+        }
+        Ok(())
+    })?;
+    targets.iter_mut().for_each(Target::flush);
+    let files = targets.into_iter().map(|it| FileOutcome { path: it.path, what: it.what });
+    let outcome = Outcome { files: files.collect() };
+    if outcome.is_whole() {
+        log.trim(log.end()).and_then(|()| log.checkpoint()).map_err(RecoverError::Log)?;
+    }
+    Ok(outcome)
+}
+
+/// Which files there are entries of, and whether recovery has begun before in this run.
+fn targets(log: &Log, boot: &Boot, force: bool) -> Result<(Vec<Target>, bool), RecoverError> {
+    let (mut targets, mut is_marked): (Vec<Target>, bool) = (Vec::new(), false);
+    each(log, |entry| {
+        let head = match entry {
+            Entry::Mark(id) => {
+                is_marked |= id == boot.id;
+                return Ok(());
+            }
+            Entry::Appended(head, _) => head,
+        };
+        let is_old = force || head.boot != boot.id;
+        let path = Path::new(std::ffi::OsStr::from_bytes(head.path));
+        if let Some(known) = targets.iter_mut().find(|target| target.birth == head.file) {
+            path.clone_into(&mut known.path);
+            known.is_old |= is_old;
+            return Ok(());
+        }
+        if targets.len() == FILES_MAX {
+            return Err(RecoverError::Files { limit: FILES_MAX });
+        }
+        targets.push(Target::new(head.file, path, is_old));
+        Ok(())
+    })?;
+    Ok((targets, is_marked))
+}
+
+fn each(
+    log: &Log,
+    mut what: impl FnMut(Entry<'_>) -> Result<(), RecoverError>,
+) -> Result<(), RecoverError> {
+    for entry in log.read() {
+        let entry = entry.map_err(RecoverError::Log)?;
+        let position = entry.position;
+        let malformed = |why| RecoverError::Malformed { position, why };
+        what(entry::decode(&entry.payload).map_err(malformed)?)?;
+    }
+    Ok(())
+}
+
+impl Target {
+    fn new(birth: Birth, path: &Path, is_old: bool) -> Target {
+        let (file, bytes, written_since) = (None, 0, false);
+        let (path, what, is_cut) = (path.to_owned(), What::Flushed, false);
+        Target { birth, path, is_old, file, bytes, written_since, what, is_cut }
+    }
+
+    fn look_up(&mut self, boot: &Boot) {
+        self.what = match find(&self.path, self.birth, !self.is_old) {
+            Found::File(file, path) => match file.metadata() {
+                Ok(told) => {
+                    self.bytes = told.len();
+                    self.written_since = told.modified().is_ok_and(|at| at >= boot.began);
+                    (self.path, self.file) = (path, Some(file));
+                    What::Flushed
+                }
+                Err(error) => failed(&error),
+            },
+            Found::Missing if !self.is_old => What::Gone,
+            Found::Another if !self.is_old => What::Gone,
+            Found::Missing => What::Missing,
+            Found::Another => What::Another,
+            Found::Failed(errno) => What::Failed { errno },
+        };
+    }
+
+    /// Writes the bytes of one entry where they differ.
+    fn put(&mut self, offset: u64, bytes: &[u8], may_change: bool) {
+        let Some(file) = &self.file else { return };
+        if !self.is_old || self.what.is_refused() || self.is_cut {
+            return;
+        }
+        if offset > self.bytes {
+            self.is_cut = true;
+            return;
+        }
+        match is_there(file, offset, bytes) {
+            Ok(true) => return,
+            Ok(false) if self.written_since && !may_change => {
+                self.what = What::Changed;
+                return;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                self.what = failed(&error);
+                return;
+            }
+        }
+        let before = if let What::Restored { bytes } = self.what { bytes } else { 0 };
+        self.what = match file.write_all_at(bytes, offset) {
+            Ok(()) => What::Restored { bytes: before + bytes.len() as u64 },
+            Err(error) => failed(&error),
+        };
+        self.bytes = self.bytes.max(offset + bytes.len() as u64);
+    }
+
+    /// Makes it durable, and its name.
+    fn flush(&mut self) {
+        let Some(file) = self.file.take().filter(|_| !self.what.is_refused()) else { return };
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        let flushed = file.sync_all().and_then(|()| File::open(folder)?.sync_all());
+        if let Err(error) = flushed {
+            self.what = failed(&error);
+        }
+    }
+}
+
+fn failed(error: &std::io::Error) -> What {
+    What::Failed { errno: error.raw_os_error().unwrap_or(libc::EIO) }
+}
+
+/// Whether a file has these bytes there.
+fn is_there(file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<bool> {
+    let mut room = [0; COMPARED_BYTES];
+    let mut at = offset;
+    for part in bytes.chunks(COMPARED_BYTES) {
+        let room = &mut room[..part.len()];
+        match file.read_exact_at(room, at) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        if room != part {
+            return Ok(false);
+        }
+        at += part.len() as u64;
+    }
+    Ok(true)
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Malformed { position, why } => {
+                write!(f, "the entry at {position} is none of Heliostat's durable files: {why}")
+            }
+            Self::Files { limit } => write!(f, "the log has entries of more than {limit} files"),
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flushed => f.write_str("nothing was missing"),
+            Self::Restored { bytes } => write!(f, "{bytes} bytes were put back"),
+            Self::Gone => f.write_str("it was removed since"),
+            Self::Missing => f.write_str("it is not there"),
+            Self::Another => f.write_str("another file has its name"),
+            Self::Changed => f.write_str("it was written since the machine came up"),
+            Self::Failed { errno } => std::io::Error::from_raw_os_error(*errno).fmt(f),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A store as people read it.
+
+use heliostat_abi::store::{StoreInfo, StoreState};
+use serde_json::{json, Value};
+
+use crate::table::bytes;
+
+/// For programs.
+pub fn info_json(info: &StoreInfo) -> Value {
+    let mut told = json!({ "state": info.state.text(), "where": info.text });
+    if !matches!(info.state, StoreState::Open | StoreState::Failed) {
+        return told;
+    }
+    let more = json!({
+        "identity": identity(&info.identity),
+        "durable_by": info.durable_by.word(),
+        "past_page_cache": info.is_past_cache,
+        "bytes": info.bytes,
+        "data_bytes": info.data_bytes,
+        "free_bytes": info.free_bytes,
+        "zeroing_bytes": info.zeroing_bytes,
+        "changes": info.sequence,
+        "areas": info.areas,
+        "areas_max": info.areas_max,
+        "grain_bytes": info.grain_bytes,
+        "sector_bytes": info.sector_bytes,
+        "direct": info.direct,
+        "direct_max": info.direct_max,
+    });
+    if let (Some(told), Value::Object(more)) = (told.as_object_mut(), more) {
+        told.extend(more);
+    }
+    told
+}
+
+/// For people.
+pub fn info_text(info: &StoreInfo) -> String {
+    match info.state {
+        StoreState::None if info.text.is_empty() => {
+            return "the control plane has no store; make one (heliostat store init PATH) and attach \
+                    it (heliostat store attach PATH)\n"
+                .to_owned();
+        }
+        StoreState::None => return format!("the control plane has no store: {}\n", info.text),
+        StoreState::Opening => return format!("the store {} is being opened\n", info.text),
+        StoreState::Open | StoreState::Failed => {}
+    }
+    let failed = match info.state {
+        StoreState::Failed => "\nits device has failed: nothing is done until it is attached anew",
+        _ => "",
+    };
+    let cache = if info.is_past_cache { "past the page cache" } else { "by the page cache" };
+    format!(
+        "store {}, {} in {}{failed}\n\
+         free {} of {}, to be zeroed {}, {} areas of at most {}, in grains of {}\n\
+         writes are made durable by {}, {cache}; sectors of {}\n\
+         handles that are direct: {} of at most {}\n",
+        identity(&info.identity),
+        bytes(info.bytes),
+        info.text,
+        bytes(info.free_bytes),
+        bytes(info.data_bytes),
+        bytes(info.zeroing_bytes),
+        info.areas,
+        info.areas_max,
+        bytes(info.grain_bytes.into()),
+        info.durable_by.word(),
+        bytes(info.sector_bytes.into()),
+        info.direct,
+        info.direct_max,
+    )
+}
+
+/// Sixteen bytes as people write them.
+pub fn identity(bytes: &[u8; 16]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_not_there_says_what_to_do() {
+        let none = info_text(&StoreInfo::default());
+        assert!(none.contains("heliostat store init") && none.contains("heliostat store attach"));
+        let failed = StoreInfo { text: "/srv/s: in use".into(), ..StoreInfo::default() };
+        assert_eq!(info_text(&failed), "the control plane has no store: /srv/s: in use\n");
+        assert_eq!(info_json(&failed)["state"], "none");
+    }
+
+    #[test]
+    fn a_store_that_is_there_says_how_much_is_free_and_how_writes_are_made_durable() {
+        let info = StoreInfo {
+            state: StoreState::Open,
+            free_bytes: 1 << 30,
+            data_bytes: 2 << 30,
+            areas: 3,
+            text: "/srv/s".into(),
+            ..StoreInfo::default()
+        };
+        let text = info_text(&info);
+        assert!(text.contains("free 1.0 GiB of 2.0 GiB") && text.contains("dsync_alone"), "{text}");
+        assert_eq!(info_json(&info)["areas"], 3);
+    }
+}

@@ -1,0 +1,201 @@
+//! How a session comes to an area: who may, by which way, and what it is told of it.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::store::limits::PIECES_PER_REPLY_MAX;
+use heliostat_abi::store::reply::NO_MORE;
+use heliostat_abi::store::{
+    AreaName, AreaRights, Creation, NotDone, OpenedArea, Spill, StoreReply, Way, WayWanted, Why,
+};
+use heliostat_control::rights::Right;
+use heliostat_control::rules::Decision;
+use heliostat_service_store::{Asker, Key, Opening, Wanted};
+use tracing::{debug, warn};
+
+use super::no::No;
+use super::requests::reply;
+use crate::answer::Answer;
+use crate::daemon::Daemon;
+use crate::state::store::Pending;
+
+impl Daemon {
+    /// Has an area made; it is opened when it is there.
+    pub(super) fn create_area(&mut self, asker: &Asker, wanted: Creation) -> Result<Answer, No> {
+        let Creation { name, bytes, kind, others, rights, way } = wanted;
+        self.usable_store()?;
+        self.check_right(asker.session, Right::Publish, &name, asker.uid)?;
+        let pending = Pending::Create { name: name.clone(), rights, way };
+        let wanted = Wanted { name, bytes, kind, others };
+        self.change_area(asker.session, pending, |areas, number, effects| {
+            areas.create(asker, wanted, number, effects)
+        })
+    }
+
+    /// Gives a session a handle on the area of a user's name.
+    pub(super) fn open_area(
+        &mut self,
+        asker: &Asker,
+        (uid, name): (u32, AreaName),
+        rights: AreaRights,
+        way: WayWanted,
+    ) -> Result<Answer, No> {
+        self.usable_store()?;
+        let key = Key { uid, name };
+        let is_allowed = self.judge_open(asker, &key, rights)?;
+        let untrusted = self.distrusted(asker)?;
+        let opening = Opening { rights, way, untrusted, is_allowed };
+        let (handle, way) = self.open_handle(asker, &key, &opening)?;
+        let Way::Direct = way else { return self.opened_area(asker.session, handle, None) };
+        match self.grant_device(asker.session, handle) {
+            Ok(device) => self.opened_area(asker.session, handle, Some(device)),
+            Err(_) => {
+                // The other way is left, unless that is not wanted.
+                self.close_handle(asker.session, handle)?;
+                let opening = Opening { untrusted: Some(Spill::NotOpened), ..opening };
+                let (handle, _) = self.open_handle(asker, &key, &opening)?;
+                self.opened_area(asker.session, handle, None)
+            }
+        }
+    }
+
+    fn open_handle(
+        &mut self,
+        asker: &Asker,
+        key: &Key,
+        opening: &Opening,
+    ) -> Result<(ObjectId, Way), No> {
+        let mut effects = Vec::new();
+        let opened = self.usable_store()?.areas.open(asker, key, opening, &mut effects);
+        self.carry_out_store(effects);
+        opened.map_err(|refusal| self.no_of(asker.session, refusal))
+    }
+
+    fn close_handle(&mut self, session: ObjectId, handle: ObjectId) -> Result<(), No> {
+        let mut effects = Vec::new();
+        let closed = self.usable_store()?.areas.close(session, handle, &mut effects);
+        self.carry_out_store(effects);
+        closed.map_err(|refusal| self.no_of(session, refusal))
+    }
+
+    /// Whether a rule allows all of these rights, so that the owner of the area is not asked.
+    ///
+    /// # Errors
+    /// A rule denies one of them: no owner may allow it.
+    fn judge_open(&mut self, asker: &Asker, key: &Key, rights: AreaRights) -> Result<bool, No> {
+        let sees_all = self.is_owner(asker.session) && !self.is_restricted(asker.session);
+        let mut is_allowed = true;
+        for right in needed(rights) {
+            match self.decide(asker.session, right, &key.name, key.uid)? {
+                Decision::Own => {}
+                Decision::Foreign => is_allowed &= sees_all,
+                decision if decision.is_allowed() => {}
+                decision => {
+                    let (right, name) = (right.to_string(), key.name.to_string());
+                    self.denials.note(asker.uid, &right, &name, decision);
+                    return Err(Code::Denied.into());
+                }
+            }
+        }
+        // Who wants nothing, and who is its owner, is allowed nothing by rules.
+        let is_foreign = key.uid != asker.uid;
+        Ok(is_allowed && is_foreign && !rights.is_empty())
+    }
+
+    /// Why a session is not trusted with the device, if it is not.
+    fn distrusted(&self, asker: &Asker) -> Result<Option<Spill>, No> {
+        let config = &self.parts.config;
+        let subject = &self.session(asker.session)?.peer.subject;
+        if self.is_restricted(asker.session) {
+            return Ok(Some(Spill::Restricted));
+        }
+        if !config.store.is_trusted(subject, self.is_owner(asker.session)) {
+            return Ok(Some(Spill::NotTrusted));
+        }
+        let has_rate = !config.rate_of_session(subject).per_second.is_unlimited();
+        Ok(has_rate.then_some(Spill::HasRate))
+    }
+
+    /// The device, opened once more for a handle that is direct, with locks on what the area has.
+    fn grant_device(&mut self, session: ObjectId, handle: ObjectId) -> Result<OwnedFd, No> {
+        let open = self.usable_store()?;
+        let held = open.areas.held(session, handle).map_err(|_| Code::Internal)?;
+        let view = open.areas.view(held.area).ok_or(Code::Internal)?;
+        let pieces = open.pieces(view.generation);
+        let ranges: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.bytes)).collect();
+        let device = open.file.grant(&ranges, held.rights.have(AreaRights::WRITE));
+        device.map_err(|error| {
+            warn!(%session, %error, "the device is not opened for a program: it is served");
+            Code::Internal.into()
+        })
+    }
+
+    /// What a session is told of a handle: [the device, if it is direct].
+    fn opened_area(
+        &mut self,
+        session: ObjectId,
+        handle: ObjectId,
+        device: Option<OwnedFd>,
+    ) -> Result<Answer, No> {
+        let open = self.usable_store()?;
+        let held = open.areas.held(session, handle).map_err(|_| Code::Internal)?;
+        let view = open.areas.view(held.area).ok_or(Code::Internal)?;
+        let pieces = open.pieces(view.generation).len();
+        let opened = OpenedArea {
+            handle,
+            area: view.area,
+            generation: view.generation,
+            bytes: view.bytes,
+            kind: view.kind,
+            rights: held.rights,
+            way: held.way,
+            durable_by: open.facts.durable_by,
+            grain_bytes: open.facts.grain_bytes,
+            sector_bytes: open.facts.sector_bytes,
+            memory_alignment: open.facts.memory_alignment,
+            pieces: u32::try_from(pieces).unwrap_or(u32::MAX),
+        };
+        debug!(%session, area = %view.key.name, way = ?held.way, "an area is opened");
+        let fds = device.into_iter().map(|fd| Rc::new(fd) as Rc<_>).collect();
+        Ok(Answer { fds, ..reply(&StoreReply::Opened(opened)) })
+    }
+
+    /// Where an area's bytes lie, for who has it directly.
+    pub(super) fn area_pieces(
+        &mut self,
+        session: ObjectId,
+        handle: ObjectId,
+        from: u32,
+    ) -> Result<Answer, No> {
+        let open = self.usable_store()?;
+        let held = open.areas.held(session, handle);
+        let held = match held {
+            Ok(held) => held,
+            Err(refusal) => return Err(self.no_of(session, refusal)),
+        };
+        if let Way::Emulated(why) = held.way {
+            return Err(NotDone::of(Why::NotDirect, 0, why as u64).into());
+        }
+        let view = open.areas.view(held.area).ok_or(Code::Internal)?;
+        let all = open.pieces(view.generation);
+        let from = from as usize;
+        let some = all.get(from..).unwrap_or_default();
+        let some = &some[..some.len().min(PIECES_PER_REPLY_MAX)];
+        let next = from + some.len();
+        let next = if next < all.len() { next as u32 } else { NO_MORE };
+        let (bytes, pieces) = (view.bytes, some.to_vec());
+        Ok(reply(&StoreReply::Pieces { bytes, pieces, next }))
+    }
+}
+
+/// What rules have to allow for these rights.
+fn needed(rights: AreaRights) -> impl Iterator<Item = Right> {
+    let all = [
+        (Right::Read, AreaRights::READ),
+        (Right::Write, AreaRights::WRITE),
+        (Right::Manage, AreaRights::MANAGE),
+    ];
+    all.into_iter().filter(move |(_, one)| rights.have(*one)).map(|(right, _)| right)
+}

@@ -1,0 +1,366 @@
+//! The thread that has the store: it opens it, makes one change after the other, and zeroes between.
+//!
+//! ```text
+//! orders --> change: writes and flushes, as long as they take --> done
+//!    none --> zero a step of what was deleted --> look for orders again
+//! ```
+//! It waits for the device, so that nobody else does. When its orders end, so does it, and lets go of
+//! the device.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::store::{AreaKind, DurableBy, Piece};
+use heliostat_backend_block::{
+    Costs, Device, Durability, FileDevice, OpenError, Options, SharedFile,
+};
+use heliostat_backend_store::{StoreFailed, StoreOnDevice};
+use heliostat_service_store::{Failed, Order};
+use heliostat_storefile::{Area, Create, Kind, Name, StoreError};
+
+/// Bytes that are zeroed before it is looked for orders again.
+const ZERO_BYTES: u64 = 4 << 20;
+/// How long a device that is in use is tried again: whoever had it last may not be gone altogether.
+const IN_USE_WAIT: Duration = Duration::from_secs(2);
+const IN_USE_STEP: Duration = Duration::from_millis(20);
+/// Writes of each kind when durable writes are measured.
+const MEASURED: usize = 15;
+/// Bytes that are written again and again meanwhile.
+const MEASURED_BYTES: u64 = 16 * 4096;
+/// Operations of the store's own device: it makes one at a time, but when it measures.
+const DEPTH: usize = 16;
+
+/// Where a store is.
+#[derive(Debug)]
+pub enum Place {
+    /// At this path.
+    Path(PathBuf),
+    /// In what somebody has shown, which is opened anew.
+    Shown(OwnedFd),
+}
+
+impl Place {
+    /// The path by which it is opened.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Place::Path(path) => path.clone(),
+            Place::Shown(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into(),
+        }
+    }
+}
+
+/// What is to be opened.
+#[derive(Debug)]
+pub struct Opening {
+    /// Which file or disk.
+    pub place: Place,
+    /// How writes are made durable, if it is not to be measured.
+    pub durable_by: Option<DurableBy>,
+}
+
+/// What does not change of an open store.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Which one.
+    pub identity: [u8; 16],
+    /// Its bytes.
+    pub bytes: u64,
+    /// Those that areas may have.
+    pub data_bytes: u64,
+    /// Areas that there may be.
+    pub areas_max: u32,
+    /// What sizes are multiples of.
+    pub grain_bytes: u32,
+    /// What reads and writes are multiples of.
+    pub sector_bytes: u32,
+    /// What memory is aligned to.
+    pub memory_alignment: u32,
+    /// How writes are made durable.
+    pub durable_by: DurableBy,
+    /// What that was chosen by, if it was measured.
+    pub costs: Option<Costs>,
+    /// Whether bytes go past the page cache.
+    pub is_past_cache: bool,
+}
+
+/// What changes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Numbers {
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes that wait to be zeroed.
+    pub zeroing_bytes: u64,
+    /// Changes so far.
+    pub sequence: u64,
+}
+
+/// A store that was opened.
+#[derive(Debug)]
+pub struct Found {
+    /// What does not change.
+    pub facts: Facts,
+    /// What does.
+    pub numbers: Numbers,
+    /// The device, for the loops and for who is trusted with it.
+    pub file: SharedFile,
+    /// Its areas.
+    pub areas: Vec<FoundArea>,
+}
+
+/// An area of it.
+#[derive(Debug)]
+pub struct FoundArea {
+    /// The area.
+    pub area: Area,
+    /// Where it lies.
+    pub pieces: Arc<[Piece]>,
+}
+
+/// An area that was made or changed.
+#[derive(Debug)]
+pub struct Changed {
+    /// Which.
+    pub generation: u64,
+    /// Where it lies now; nowhere when it was ended.
+    pub pieces: Arc<[Piece]>,
+}
+
+/// What the thread tells.
+#[derive(Debug)]
+pub enum Event {
+    /// The store is open, or why not.
+    Opened(Result<Box<Found>, String>),
+    /// An order has come to its end.
+    Done(ObjectId, Result<Changed, Failed>, Numbers),
+    /// Bytes were zeroed.
+    Zeroed(Numbers),
+    /// The device has failed.
+    DeviceFailed(String),
+}
+
+/// By which the thread tells.
+pub struct Teller {
+    events: Sender<Event>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Teller {
+    fn tell(&self, event: Event) {
+        // Nobody listens any more when the daemon ends.
+        let _ = self.events.send(event);
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}
+
+/// The daemon's end.
+pub struct StoreThread {
+    orders: Sender<(ObjectId, Order)>,
+    events: Receiver<Event>,
+}
+
+impl StoreThread {
+    /// Starts it, with a store to open.
+    ///
+    /// # Errors
+    /// The kernel has no thread.
+    pub fn start(opening: Opening, bell: Arc<OwnedFd>) -> std::io::Result<StoreThread> {
+        let ((orders, taken), (sender, events)) = (channel(), channel());
+        let teller = Teller { events: sender, bell };
+        let named = std::thread::Builder::new().name("store".into());
+        named.spawn(move || run(&opening, &taken, &teller))?;
+        Ok(StoreThread { orders, events })
+    }
+
+    /// Has it do something, after all that was ordered before. False when it has ended.
+    pub fn order(&self, area: ObjectId, order: Order) -> bool {
+        self.orders.send((area, order)).is_ok()
+    }
+
+    /// What it has told, if anything; an error when it has ended.
+    pub fn told(&self) -> Result<Event, TryRecvError> {
+        self.events.try_recv()
+    }
+
+    /// What it tells within a time.
+    pub fn wait(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
+        self.events.recv_timeout(time)
+    }
+}
+
+fn run(opening: &Opening, orders: &Receiver<(ObjectId, Order)>, teller: &Teller) {
+    let (mut store, found) = match open(opening) {
+        Ok(opened) => opened,
+        Err(why) => return teller.tell(Event::Opened(Err(why))),
+    };
+    teller.tell(Event::Opened(Ok(Box::new(found))));
+    let mut has_failed = false;
+    loop {
+        let has_work = !has_failed && store.store().zeroing_bytes() > 0;
+        let next = match has_work {
+            true => orders.try_recv(),
+            false => orders.recv().map_err(|_| TryRecvError::Disconnected),
+        };
+        let failed = match next {
+            Ok((area, order)) => make(&mut store, area, &order, teller),
+            Err(TryRecvError::Empty) => zero(&mut store, teller),
+            Err(TryRecvError::Disconnected) => return,
+        };
+        if let Some(why) = failed.filter(|_| !has_failed) {
+            has_failed = true;
+            teller.tell(Event::DeviceFailed(why));
+        }
+    }
+}
+
+fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String> {
+    let device = open_device(opening).map_err(|error| error.to_string())?;
+    let (file, is_past_cache) = (device.shared(), device.is_direct());
+    let mut store = StoreOnDevice::open(device, None).map_err(|error| error.to_string())?;
+    let costs = match opening.durable_by {
+        None => measure(&mut store)?,
+        Some(_) => None,
+    };
+    let durability = store.device_mut().durability();
+    let durable_by = opening.durable_by.unwrap_or_else(|| match costs {
+        Some(costs) => named(costs.best()),
+        None => named(durability),
+    });
+    let (geometry, superblock) = (store.device_mut().geometry(), *store.store().superblock());
+    let facts = Facts {
+        identity: superblock.identity.0,
+        bytes: superblock.bytes,
+        data_bytes: superblock.data_grains * u64::from(superblock.grain_bytes),
+        areas_max: superblock.areas_max,
+        grain_bytes: superblock.grain_bytes,
+        sector_bytes: geometry.sector_bytes,
+        memory_alignment: geometry.memory_alignment,
+        durable_by,
+        costs,
+        is_past_cache,
+    };
+    let areas = store.store().areas().iter();
+    let areas = areas.map(|area| FoundArea { area: area.clone(), pieces: pieces(&store, area) });
+    let (areas, numbers) = (areas.collect(), numbers(&store));
+    Ok((store, Found { facts, numbers, file, areas }))
+}
+
+fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
+    let options = Options { depth: DEPTH, ..Options::default() };
+    let (path, until) = (opening.place.path(), Instant::now() + IN_USE_WAIT);
+    loop {
+        match FileDevice::open(&path, options) {
+            Err(OpenError::InUse) if Instant::now() < until => std::thread::sleep(IN_USE_STEP),
+            opened => return opened,
+        }
+    }
+}
+
+/// Measures durable writes at the end of the second copy of the table, whose bytes are written again as
+/// they are; nothing else is under way. Nothing where the table is too small for that.
+fn measure(store: &mut StoreOnDevice<FileDevice>) -> Result<Option<Costs>, String> {
+    let [_, table] = store.store().superblock().tables();
+    let Some(before) = table.bytes.checked_sub(MEASURED_BYTES) else { return Ok(None) };
+    let measured = store.device_mut().measure(table.offset + before, MEASURED);
+    measured.map(Some).map_err(|error| error.to_string())
+}
+
+/// Does what was ordered; why the device failed, if it did.
+fn make(
+    store: &mut StoreOnDevice<FileDevice>,
+    id: ObjectId,
+    order: &Order,
+    teller: &Teller,
+) -> Option<String> {
+    let done = perform(store, order);
+    let failed = done.as_ref().err().filter(|it| !matches!(it, StoreFailed::Store(_)));
+    let why = failed.map(ToString::to_string);
+    teller.tell(Event::Done(id, done.map_err(|error| reason(&error)), numbers(store)));
+    why
+}
+
+fn perform(store: &mut StoreOnDevice<FileDevice>, order: &Order) -> Result<Changed, StoreFailed> {
+    let generation = match order {
+        Order::Create { key, bytes, kind, others } => {
+            let name = Name::new(key.name.as_str())?;
+            let (bytes, kind, rights) = (*bytes, kind_of(*kind), others.bits());
+            let create = Create { name, bytes, owner: key.uid, rights, kind };
+            store.create(&create)?.generation
+        }
+        Order::Resize { generation, bytes } => {
+            store.resize(*generation, *bytes)?;
+            *generation
+        }
+        Order::Appoint { generation, others } => {
+            let owner = store.store().area(*generation).ok_or(StoreError::NoArea)?.owner;
+            store.appoint(*generation, owner, others.bits())?;
+            *generation
+        }
+        Order::Delete { generation } => {
+            store.delete(*generation)?;
+            *generation
+        }
+    };
+    let area = store.store().area(generation);
+    let pieces = area.map_or_else(|| Arc::from([]), |area| pieces(store, area));
+    Ok(Changed { generation, pieces })
+}
+
+fn zero(store: &mut StoreOnDevice<FileDevice>, teller: &Teller) -> Option<String> {
+    match store.zero(ZERO_BYTES) {
+        Ok(_) => {
+            teller.tell(Event::Zeroed(numbers(store)));
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn numbers(store: &StoreOnDevice<FileDevice>) -> Numbers {
+    let store = store.store();
+    Numbers {
+        free_bytes: store.free_bytes(),
+        zeroing_bytes: store.zeroing_bytes(),
+        sequence: store.sequence(),
+    }
+}
+
+fn pieces(store: &StoreOnDevice<FileDevice>, area: &Area) -> Arc<[Piece]> {
+    let all = area.pieces(store.store().superblock(), 0, area.bytes).unwrap_or_default();
+    all.into_iter().map(|it| Piece { offset: it.offset, bytes: it.bytes }).collect()
+}
+
+fn kind_of(kind: AreaKind) -> Kind {
+    match kind {
+        AreaKind::Raw => Kind::Raw,
+        AreaKind::Log => Kind::Log,
+        AreaKind::Queue => Kind::Queue,
+    }
+}
+
+/// The way of durable writes, as the protocol names it.
+fn named(durability: Durability) -> DurableBy {
+    match durability {
+        Durability::Dsync => DurableBy::Dsync,
+        Durability::Flush => DurableBy::Flush,
+        Durability::DsyncAlone => DurableBy::DsyncAlone,
+    }
+}
+
+/// Why the store has done nothing, as far as sessions are told. What the service has checked before
+/// cannot be refused for; if it is, the store is not as it was believed to be.
+fn reason(error: &StoreFailed) -> Failed {
+    let StoreFailed::Store(error) = error else { return Failed::Device };
+    match *error {
+        StoreError::Number { wanted, limit, .. } => Failed::Size { wanted, grain: limit },
+        StoreError::Full { wanted, free, .. } => Failed::NoRoom { wanted, free },
+        StoreError::Fragmented { limit } => Failed::Fragmented { limit: limit as u64 },
+        StoreError::TooManyAreas { limit } => Failed::TooMany { limit: limit.into() },
+        StoreError::TableFull { limit, .. } => Failed::TooMany { limit },
+        StoreError::ZeroingFull { limit } => Failed::Zeroing { limit: limit as u64 },
+        _ => Failed::Device,
+    }
+}

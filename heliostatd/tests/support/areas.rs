@@ -1,0 +1,191 @@
+//! Programs that use areas through the stub, each a process of its own that does what a test tells it.
+//!
+//! The lines are those of [`super::programs`]; the areas are by name, one handle each.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use heliostat_backend_log::{Area as Range, Log, LogError, Options};
+use heliostat_stub_store::{
+    Area, AreaRights, Device, Request, Spill, Store, StoreError, Way, WayWanted, OWN_USER,
+};
+
+use super::programs::{answer, play_with};
+
+const SECTOR: usize = 4096;
+
+/// A program's part.
+pub fn play() {
+    play_with(|| {
+        let store = Store::connect().unwrap();
+        let mut actor = Actor { store, areas: HashMap::new(), logs: HashMap::new(), stays: vec![] };
+        move |words: &[&str]| actor.act(words).unwrap_or_else(|error| told(&error))
+    });
+}
+
+/// An error by its kind.
+fn told(error: &StoreError) -> String {
+    match error {
+        StoreError::NotDone(not_done) => format!("error {:?}", not_done.why),
+        StoreError::Operation(_) => "error operation".into(),
+        StoreError::Gone => "error gone".into(),
+        StoreError::InUse => "error in use".into(),
+        StoreError::Device(error) => format!("error device {error}"),
+        other => format!("error other {other:?}"),
+    }
+}
+
+struct Actor {
+    store: Store,
+    areas: HashMap<String, Area>,
+    logs: HashMap<String, Log>,
+    /// Devices with operations under way that nobody waits for.
+    stays: Vec<Box<dyn Device>>,
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().unwrap()
+}
+
+fn way(word: &str) -> WayWanted {
+    match word {
+        "direct" => WayWanted::Direct,
+        "emulated" => WayWanted::Emulated,
+        _ => WayWanted::Any,
+    }
+}
+
+fn rights(word: &str) -> AreaRights {
+    match word {
+        "read" => AreaRights::READ,
+        "data" => AreaRights::READ.and(AreaRights::WRITE),
+        _ => AreaRights::ALL,
+    }
+}
+
+impl Actor {
+    fn act(&mut self, words: &[&str]) -> Result<String, StoreError> {
+        match *words {
+            ["connect"] => {
+                (self.areas, self.logs, self.stays) = Default::default();
+                self.store = Store::connect()?;
+            }
+            ["create", name, bytes, by] => {
+                let area = self.store.create(name, number(bytes)).way(way(by)).make()?;
+                self.areas.insert(name.to_owned(), area);
+            }
+            ["open", name, may, by] => {
+                let area = self.store.open_of(OWN_USER, name, rights(may), way(by))?;
+                self.areas.insert(name.to_owned(), area);
+            }
+            ["way", name] => return Ok(self.way(name)),
+            ["bytes", name] => return Ok(self.areas[name].bytes().to_string()),
+            ["close", name] => drop(self.areas.remove(name)),
+            ["resize", name, bytes] => {
+                self.areas.get_mut(name).unwrap().resize(number(bytes))?;
+            }
+            ["delete", name] => self.areas.remove(name).unwrap().delete()?,
+            ["rate", name, bytes] => self.areas[name].set_rate(number(bytes))?,
+            ["keep", name] => self.stays.push(Box::new(self.areas[name].device()?)),
+            ["release"] => self.stays.clear(),
+            ["flood", name, count] => self.flood(name, number(count))?,
+            ["log", name] => self.open_log(name)?,
+            ["append", name, from, count] => {
+                return Ok(self.append(name, number(from), number(count)))
+            }
+            ["entries", name] => return Ok(self.entries(name)),
+            [what, name, ref rest @ ..] => return self.transfer(what, name, rest),
+            _ => panic!("{words:?}"),
+        }
+        Ok("done".into())
+    }
+
+    fn way(&self, name: &str) -> String {
+        match self.areas[name].way() {
+            Way::Direct => "direct".into(),
+            Way::Emulated(Spill::NotWanted) => "emulated".into(),
+            Way::Emulated(why) => format!("emulated {why:?}"),
+        }
+    }
+
+    fn transfer(&mut self, what: &str, name: &str, rest: &[&str]) -> Result<String, StoreError> {
+        let area = &self.areas[name];
+        let rest: Vec<u64> = rest.iter().map(|word| number(word)).collect();
+        match (what, &rest[..]) {
+            ("write", [offset, bytes, value]) => {
+                area.write(*offset, &vec![*value as u8; *bytes as usize])?;
+            }
+            ("write_durable", [offset, bytes, value]) => {
+                area.write_durable(*offset, &vec![*value as u8; *bytes as usize])?;
+            }
+            ("read", [offset, bytes]) => {
+                let mut found = vec![0xee; *bytes as usize];
+                area.read(*offset, &mut found)?;
+                let is_one = found.iter().all(|byte| *byte == found[0]);
+                return Ok(if is_one { format!("all {}", found[0]) } else { "mixed".into() });
+            }
+            ("flush", []) => area.flush()?,
+            ("zero", [offset, bytes]) => area.zero(*offset, *bytes)?,
+            ("discard", [offset, bytes]) => area.discard(*offset, *bytes)?,
+            _ => panic!("{what} {rest:?}"),
+        }
+        Ok("done".into())
+    }
+
+    /// Begins writes over the whole area, and waits for none.
+    fn flood(&mut self, name: &str, count: u64) -> Result<(), StoreError> {
+        let area = &self.areas[name];
+        let mut device = area.device_of(count as usize)?;
+        let buffer = heliostat_stub_store::Buffer::new(SECTOR)?;
+        buffer.copy_in(&[0xf1; SECTOR]).unwrap();
+        for at in 0..count {
+            let offset = at * SECTOR as u64 % area.bytes();
+            device.begin(at, Request::Write { offset, from: buffer.clone(), durable: true })?;
+        }
+        device.reap(None, &mut Vec::new())?;
+        self.stays.push(Box::new(device));
+        Ok(())
+    }
+
+    fn open_log(&mut self, name: &str) -> Result<(), StoreError> {
+        let area = &self.areas[name];
+        let range = Range { offset: 0, bytes: area.bytes() };
+        let options = Options { window_bytes: 64 << 10, ..Options::default() };
+        let log = match Log::open(Box::new(area.device()?), range, options) {
+            Err(LogError::NoLog(_)) => Log::create(Box::new(area.device()?), range, options),
+            opened => opened,
+        };
+        self.logs.insert(name.to_owned(), log.unwrap());
+        Ok(())
+    }
+
+    /// Appends numbers and says each when it is durable.
+    fn append(&mut self, name: &str, from: u64, count: u64) -> String {
+        let log = &self.logs[name];
+        for entry in from..from + count {
+            let mut payload = entry.to_le_bytes().to_vec();
+            payload.resize(8 + (entry * 37 % 3000) as usize, entry as u8);
+            if let Err(error) = log.append_sync(&payload) {
+                return format!("error log {error}");
+            }
+            answer(&format!("durable {entry}"));
+        }
+        "done".into()
+    }
+
+    /// How many entries there are, which are numbers one after the other from 0 on.
+    fn entries(&self, name: &str) -> String {
+        let mut next = 0u64;
+        for entry in self.logs[name].read() {
+            let payload = entry.unwrap().payload;
+            assert_eq!(payload[..8], next.to_le_bytes(), "in order, and none is missing");
+            assert_eq!(payload.len() as u64, 8 + next * 37 % 3000);
+            assert!(payload[8..].iter().all(|byte| *byte == next as u8));
+            next += 1;
+        }
+        next.to_string()
+    }
+}
+
+/// Longer than a device needs for what is under way.
+pub const A_WHILE: Duration = Duration::from_millis(20);

@@ -1,0 +1,315 @@
+//! Gives parts of operations to the device, and takes what it has done.
+
+use heliostat_abi::file::delegated::{OpKind, Way};
+use heliostat_abi::name::ObjectId;
+use heliostat_backend_block::{BeginError, Buffer, Request};
+use heliostat_server_loop::{OperationId, Sessions, COST_MIN};
+
+use crate::areas::Areas;
+use crate::bounce::{BounceId, BOUNCE_BYTES};
+use crate::disk::Part;
+use crate::job::Job;
+use crate::message::StoreEvent;
+
+/// Bytes of a part that is moved.
+const TRANSFER_MAX: u64 = 256 << 10;
+/// Bytes of a part that is zeroed, which a device may do by writing.
+const ZERO_MAX: u64 = 8 << 20;
+/// Bytes of a part that is discarded.
+const DISCARD_MAX: u64 = 1 << 30;
+
+/// What became of the next part.
+enum Begun {
+    /// The device has it; of this operation it has so many now.
+    Part(OperationId, u32),
+    /// The operation can go on no more, and nothing of it is under way.
+    Over(ObjectId),
+    /// The operation can go on no more, or has to wait for its rate: it is another one's turn.
+    Passed,
+    /// Nothing waits, or the device has no room.
+    Nothing,
+}
+
+/// Begins what the device has room for; whether that was anything.
+pub fn pump(sessions: &mut Sessions<Areas>) -> bool {
+    let (mut did, now_ns) = (false, sessions.engine.now_ns);
+    loop {
+        match sessions.engine.service.begin_next(now_ns) {
+            Begun::Part(id, under_way) => {
+                set_flying(sessions, id, under_way);
+                did = true;
+            }
+            Begun::Over(job) => end(sessions, job),
+            Begun::Passed => {}
+            Begun::Nothing => return did,
+        }
+    }
+}
+
+/// Takes what the device has done; whether that was anything.
+pub fn collect(sessions: &mut Sessions<Areas>) -> bool {
+    let mut ended = Vec::new();
+    let failed = sessions.engine.service.disk.collect(&mut ended);
+    if let Some(errno) = failed {
+        let number = sessions.engine.number;
+        sessions.engine.service.tell(StoreEvent::DeviceFailed { number, errno });
+    }
+    let did = !ended.is_empty();
+    take_ended(sessions, &mut ended);
+    did
+}
+
+/// Parts have ended.
+pub fn take_ended(sessions: &mut Sessions<Areas>, ended: &mut Vec<(Part, Result<(), i32>)>) {
+    if ended.is_empty() {
+        return;
+    }
+    for (part, result) in ended.drain(..) {
+        let Some((id, under_way, is_over)) = sessions.engine.service.part_ended(&part, result)
+        else {
+            continue;
+        };
+        match is_over {
+            true => end(sessions, part.job),
+            false => set_flying(sessions, id, under_way),
+        }
+    }
+    let number = sessions.engine.number;
+    sessions.engine.service.answer_quiets(number);
+}
+
+/// Ends an operation that is over, and tells its session, if that is there still.
+pub fn end(sessions: &mut Sessions<Areas>, job: ObjectId) {
+    let Some(job) = sessions.engine.service.remove(job) else { return };
+    sessions.engine.service.has_ended = true;
+    let now_ns = sessions.engine.now_ns;
+    let Some((session, engine)) = sessions.at(job.id.seat) else { return };
+    let Some(entry) = session.operations.get_mut(job.id.operation) else { return };
+    entry.flying = 0;
+    if job.is_transfer() {
+        entry.way = Way::Direct;
+    }
+    let result = match (job.result(), entry.verdict) {
+        (..0, Some(errno)) => -i64::from(errno),
+        (result, _) => result,
+    };
+    session.hear(now_ns);
+    session.end(engine, job.id.operation, result);
+}
+
+fn set_flying(sessions: &mut Sessions<Areas>, id: OperationId, under_way: u32) {
+    let entry = sessions.session_of(id).and_then(|it| it.operations.get_mut(id.operation));
+    if let Some(entry) = entry {
+        entry.flying = under_way;
+    }
+}
+
+impl Areas {
+    /// Begins the next part of the operation whose turn it is.
+    fn begin_next(&mut self, now_ns: u64) -> Begun {
+        if !self.disk.has_room() {
+            return Begun::Nothing;
+        }
+        let Some(id) = self.line.front() else { return Begun::Nothing };
+        let Some(job) = self.jobs.get_mut(id) else {
+            self.line.pop();
+            return Begun::Passed;
+        };
+        if !job.is_paid {
+            let meter = self.areas.get(&job.area).map(|area| &area.meter);
+            if let Some(Err(until_ns)) = meter.map(|meter| meter.take(job.bytes, now_ns)) {
+                self.line.hold(until_ns);
+                return Begun::Passed;
+            }
+            job.is_paid = true;
+        }
+        match self.begin_part(id) {
+            Ok(begun) => begun,
+            Err(errno) => {
+                self.line.pop();
+                match self.jobs.get_mut(id) {
+                    Some(job) => {
+                        job.cut(errno);
+                        if job.is_over() {
+                            Begun::Over(id)
+                        } else {
+                            Begun::Passed
+                        }
+                    }
+                    None => Begun::Passed,
+                }
+            }
+        }
+    }
+
+    fn begin_part(&mut self, id: ObjectId) -> Result<Begun, i32> {
+        if let Some(errno) = self.disk.failure() {
+            return Err(errno);
+        }
+        let Some((part, request, cost)) = self.next_part(id)? else { return Ok(Begun::Nothing) };
+        match self.disk.begin(part, request) {
+            Ok(()) => {}
+            Err(error) => {
+                part.bounce.into_iter().for_each(|it| self.disk.bounce.give_back(it));
+                return match error {
+                    BeginError::Full { .. } => Ok(Begun::Nothing),
+                    BeginError::Unsupported => Err(libc::EOPNOTSUPP),
+                    _ => Err(libc::EIO),
+                };
+            }
+        }
+        let job = self.jobs.get_mut(id).ok_or(libc::EIO)?;
+        job.under_way += 1;
+        let done = part.at + cost.covered;
+        job.next = (done < job.bytes).then_some(done);
+        let begun = Begun::Part(job.id, job.under_way);
+        let is_last = job.next.is_none();
+        self.line.spend(cost.spent);
+        if is_last {
+            self.line.pop();
+        }
+        Ok(begun)
+    }
+
+    /// The next part of an operation, if there is memory for it now.
+    fn next_part(&mut self, id: ObjectId) -> Result<Option<(Part, Request, Cost)>, i32> {
+        let job = self.jobs.get(id).ok_or(libc::EIO)?;
+        let mut part = Part {
+            job: id,
+            area: job.area,
+            end: 0,
+            at: job.next.unwrap_or(0),
+            moved: 0,
+            bounce: None,
+        };
+        if job.kind == OpKind::Fsync {
+            return Ok(Some((part, Request::Flush, Cost { covered: 0, spent: COST_MIN })));
+        }
+        let at = job.offset + part.at;
+        let area = self.areas.get(&job.area).ok_or(libc::ESTALE)?;
+        // Again for each part: the area may have become smaller.
+        if job.offset + job.bytes > area.bytes {
+            return Err(libc::ERANGE);
+        }
+        let most = (job.bytes - part.at).min(most_of(job.kind));
+        let run = area.extents.run(at, most).ok_or(libc::ERANGE)?;
+        let (offset, bytes) = (run.offset, run.bytes);
+        let geometry = self.disk.geometry();
+        let (request, bytes) = match job.kind {
+            OpKind::Discard if geometry.discard_zeroes => {
+                (Request::Discard { offset, bytes }, bytes)
+            }
+            // What a device shows after a discard might be what another one has written.
+            OpKind::Zero | OpKind::Discard => (Request::Zero { offset, bytes }, bytes),
+            kind => {
+                let alignment = u64::from(geometry.memory_alignment);
+                let memory = place(job, part.at, bytes, alignment)?;
+                let Some((buffer, bounce)) = self.memory_for(id, memory)? else { return Ok(None) };
+                (part.moved, part.bounce) = (buffer.bytes as u64, bounce);
+                (transfer(kind, offset, buffer), part.moved)
+            }
+        };
+        part.end = at + bytes;
+        let spent = COST_MIN.max(bytes as i64);
+        Ok(Some((part, request, Cost { covered: bytes, spent })))
+    }
+
+    /// The memory of a part: where it lies in the window, or a bounce buffer, which has what is written.
+    /// `None` where there is none now.
+    fn memory_for(
+        &mut self,
+        id: ObjectId,
+        place: Place,
+    ) -> Result<Option<(Buffer, Option<BounceId>)>, i32> {
+        let job = self.jobs.get(id).ok_or(libc::EIO)?;
+        let Place { at, bytes, is_aligned } = place;
+        if is_aligned {
+            return Ok(Some((Buffer { memory: job.window.clone(), at, bytes }, None)));
+        }
+        let taken = self.disk.bounce.take(bytes).map_err(|_| libc::ENOMEM)?;
+        let Some((bounce, buffer)) = taken else { return Ok(None) };
+        if job.kind != OpKind::Read {
+            let copied = job.window.copy_to(at, &buffer.memory, buffer.at, bytes);
+            if copied.is_err() {
+                self.disk.bounce.give_back(bounce);
+                return Err(libc::EFAULT);
+            }
+        }
+        Ok(Some((buffer, Some(bounce))))
+    }
+
+    /// A part has ended: of which operation, what is under way of that, and whether it is over.
+    fn part_ended(
+        &mut self,
+        part: &Part,
+        result: Result<(), i32>,
+    ) -> Option<(OperationId, u32, bool)> {
+        let mut result = result;
+        if let Some(bounce) = part.bounce {
+            if let (Ok(()), Some(job)) = (result, self.jobs.get(part.job)) {
+                result = self.unbounce(job, part, bounce);
+            }
+            self.disk.bounce.give_back(bounce);
+        }
+        let job = self.jobs.get_mut(part.job)?;
+        job.under_way -= 1;
+        let (id, seat) = (job.id, job.id.seat.index);
+        if let Err(errno) = result {
+            job.failed = job.failed.or(Some(errno));
+            self.line.remove(seat, part.job);
+        }
+        let job = self.jobs.get(part.job)?;
+        Some((id, job.under_way, job.is_over()))
+    }
+
+    /// Copies what was read to where it goes. Nothing is copied of a read that failed: the buffer held
+    /// somebody else's bytes before.
+    fn unbounce(&self, job: &Job, part: &Part, bounce: BounceId) -> Result<(), i32> {
+        if job.kind != OpKind::Read {
+            return Ok(());
+        }
+        let bytes = part.moved as usize;
+        let buffer = self.disk.bounce.buffer(bounce, bytes).ok_or(libc::EIO)?;
+        let piece = job.pieces.at(part.at).ok_or(libc::EIO)?;
+        let into = piece.offset as usize;
+        buffer.memory.copy_to(buffer.at, &job.window, into, bytes).map_err(|_| libc::EFAULT)
+    }
+}
+
+/// What a part takes of its operation, and of its session's turn.
+struct Cost {
+    covered: u64,
+    spent: i64,
+}
+
+/// Where in the window a part lies.
+struct Place {
+    at: usize,
+    bytes: usize,
+    /// Whether the device can use it there.
+    is_aligned: bool,
+}
+
+/// Where the part of an operation lies that has so many bytes before it, and how long it is.
+fn place(job: &Job, done: u64, bytes: u64, alignment: u64) -> Result<Place, i32> {
+    let piece = job.pieces.at(done).ok_or(libc::EIO)?;
+    let is_aligned = piece.offset % alignment == 0;
+    let most = if is_aligned { bytes } else { bytes.min(BOUNCE_BYTES as u64) };
+    let bytes = most.min(u64::from(piece.bytes)) as usize;
+    Ok(Place { at: piece.offset as usize, bytes, is_aligned })
+}
+
+fn transfer(kind: OpKind, offset: u64, buffer: Buffer) -> Request {
+    match kind {
+        OpKind::Read => Request::Read { offset, into: buffer },
+        kind => Request::Write { offset, from: buffer, durable: kind == OpKind::WriteDurable },
+    }
+}
+
+const fn most_of(kind: OpKind) -> u64 {
+    match kind {
+        OpKind::Zero => ZERO_MAX,
+        OpKind::Discard => DISCARD_MAX,
+        _ => TRANSFER_MAX,
+    }
+}

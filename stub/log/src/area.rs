@@ -1,0 +1,85 @@
+//! A log in an area of a store: found by name, for one writer at a time.
+//!
+//! ```text
+//! lock log/NAME of the control plane --> nobody else is opening it, or has it by this control plane
+//! claim on the device (direct way)   --> nobody has it from before this control plane began
+//! ```
+//!
+//! The lock ends with the control plane. A writer that drives the device by itself goes on then, so it
+//! leaves a claim in the kernel that lasts as long as it; the claim is made and asked under the lock.
+
+use heliostat_backend_block::{Device, OpenError as DeviceError};
+use heliostat_backend_log::{Area, Log, Options};
+use heliostat_stub_lock::{Held, Locks};
+use heliostat_stub_store::{
+    Area as StoreArea, AreaKind, AreaRights, NotDone, Store, StoreError, Why as Refusal,
+};
+
+use crate::error::Why;
+
+/// What locks of the writers of logs begin with.
+const LOCKS: &str = "log/";
+
+/// What keeps other writers out, for as long as a log is open.
+pub(crate) struct Hold {
+    _held: Held,
+    _area: StoreArea,
+}
+
+/// Opens the log in an area.
+pub(crate) fn open(name: &str, options: Options) -> Result<(Log, Hold), Why> {
+    let area = Store::connect()?.open(name, to_write())?;
+    let hold = hold(name, area)?;
+    let (device, whole) = device(&hold._area)?;
+    Ok((Log::open(device, whole, options)?, hold))
+}
+
+/// Makes an area of at least so many bytes, and a log in it; or a log in an area that was made for one
+/// and has none yet.
+pub(crate) fn create(name: &str, bytes: u64, options: Options) -> Result<(Log, Hold), Why> {
+    let store = Store::connect()?;
+    let grain = u64::from(store.info()?.grain_bytes.max(1));
+    let new = store.create(name, bytes.next_multiple_of(grain)).kind(AreaKind::Log);
+    let area = match new.rights(to_write()).make() {
+        Err(StoreError::NotDone(NotDone { why: Refusal::NameTaken, .. })) => {
+            store.open(name, to_write())?
+        }
+        made => made?,
+    };
+    if area.kind() == AreaKind::Raw {
+        return Err(Why::Exists);
+    }
+    let hold = hold(name, area)?;
+    let (device, whole) = device(&hold._area)?;
+    Ok((Log::create(device, whole, options)?, hold))
+}
+
+/// The device of an area that is only read, whoever writes it.
+pub(crate) fn to_read(name: &str) -> Result<(Box<dyn Device>, Area), Why> {
+    device(&Store::connect()?.open(name, AreaRights::READ)?)
+}
+
+fn to_write() -> AreaRights {
+    AreaRights::READ.and(AreaRights::WRITE)
+}
+
+fn device(area: &StoreArea) -> Result<(Box<dyn Device>, Area), Why> {
+    let whole = Area { offset: 0, bytes: area.bytes() };
+    Ok((Box::new(area.device()?), whole))
+}
+
+/// Keeps others out, where nobody has it to write.
+fn hold(name: &str, area: StoreArea) -> Result<Hold, Why> {
+    let lock = Locks::open()?.lock(&format!("{LOCKS}{name}"))?;
+    // That a holder died is no news: opening a log puts right whatever it left.
+    match lock.try_acquire()? {
+        Some(held) if area.claim_alone()? => Ok(Hold { _held: held, _area: area }),
+        _ => Err(Why::Device(DeviceError::InUse)),
+    }
+}
+
+impl std::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hold").finish_non_exhaustive()
+    }
+}

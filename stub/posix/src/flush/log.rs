@@ -1,0 +1,313 @@
+//! The log as a sink: what was appended to a file becomes an entry, and is durable when that is.
+//!
+//! The program's writes are the kernel's, into the page cache; at fdatasync(2) what has come since is
+//! read from there and appended to the log, which a crash of the machine leaves behind
+//! (`heliostat_backend_durable`). The first flush of a file is the file's own, and makes its name
+//! durable. Under the lock of `state`.
+//!
+//! What is not the common path: `forget` ends all of it before a call that would make what the log has
+//! wrong (a file cut, renamed, removed, written in its middle, handed to others): files are flushed,
+//! and the log is empty, durably.
+
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use heliostat_abi::code::Unlogged;
+use heliostat_backend_durable::entry::{Head, HEAD_BYTES};
+use heliostat_backend_durable::{Boot, Opened};
+use heliostat_backend_log::{Log, Position};
+use heliostat_backend_uring::By;
+use heliostat_base::call;
+use heliostat_base::sys::Errno;
+
+use super::kept::{Kept, KeptFiles};
+use super::own;
+use crate::thread;
+
+/// Read from the page cache at once.
+const COPY_BYTES: usize = 8 << 10;
+/// A checkpoint is begun when the log is full to one half, and must have ended by three quarters.
+const BEGIN_AT: (u64, u64) = (1, 2);
+const FULL_AT: (u64, u64) = (3, 4);
+
+static PATH: OnceLock<PathBuf> = OnceLock::new();
+
+/// Sets where the log lies, once, at start.
+pub fn set(path: PathBuf) {
+    let _ = PATH.set(path);
+}
+
+/// The log of this process, and the files that it is kept for.
+pub struct LogSink {
+    place: Place,
+    pub kept: KeptFiles,
+    /// Behind the last entry, and behind the last one that the device was told of.
+    tail: u64,
+    pushed: u64,
+}
+
+enum Place {
+    Unasked,
+    None(Unlogged),
+    Open(Box<InUse>),
+}
+
+struct InUse {
+    opened: Opened,
+    boot: Boot,
+}
+
+/// What an append has come to.
+pub enum Appended {
+    /// It is durable when the log is up to here.
+    Until(u64),
+    /// Nothing has come since the last one.
+    Nothing,
+}
+
+impl LogSink {
+    pub const fn new() -> Self {
+        Self { place: Place::Unasked, kept: KeptFiles::new(), tail: 0, pushed: 0 }
+    }
+
+    /// Appends what has come to a file since its last flush. An error makes it a flush of the file,
+    /// and counts on that.
+    pub fn append(&mut self, fd: i32, path: &[u8]) -> Result<Appended, Unlogged> {
+        if PATH.get().is_none() {
+            return Err(Unlogged::None);
+        }
+        if thread::is_in_handler() {
+            return Err(Unlogged::InHandler); // what it has interrupted may hold the allocator's locks
+        }
+        self.open()?;
+        let (birth, bytes) = call::birth(fd).ok_or(Unlogged::Unreadable)?;
+        let Some(kept) = self.kept.of(birth) else {
+            self.kept.add(fd, birth, bytes, path)?;
+            return Err(Unlogged::First);
+        };
+        kept.fd = fd;
+        if bytes < kept.logged {
+            return Err(Unlogged::Shortened);
+        }
+        let (from, count) = (kept.logged, bytes - kept.logged);
+        if count == 0 {
+            return Ok(Appended::Nothing);
+        }
+        // From here on this flush covers them, in the one way or the other.
+        kept.logged = bytes;
+        let Place::Open(used) = &self.place else { return Err(Unlogged::LogMissing) };
+        let end = write_entry(used, self.tail, kept, (from, count))?;
+        kept.has_entries = true;
+        self.tail = end;
+        Ok(Appended::Until(end))
+    }
+
+    fn open(&mut self) -> Result<(), Unlogged> {
+        match &self.place {
+            Place::Open(_) => return Ok(()),
+            Place::None(why) => return Err(*why),
+            Place::Unasked => {}
+        }
+        let found = find_log();
+        if let Ok(used) = &found {
+            (self.tail, self.pushed) = (used.opened.log.end().at, used.opened.log.end().at);
+            used.opened.own.iter().flatten().for_each(|fd| _ = own::claim(*fd));
+        }
+        let why = found.as_ref().err().copied();
+        self.place = found.map_or_else(Place::None, |used| Place::Open(Box::new(used)));
+        why.map_or(Ok(()), Err)
+    }
+
+    fn log(&self) -> Option<&Log> {
+        match &self.place {
+            Place::Open(used) => Some(&used.opened.log),
+            _ => None,
+        }
+    }
+
+    /// A handle for who waits for it outside of the lock.
+    pub fn handle(&self) -> Option<Log> {
+        self.log().cloned()
+    }
+
+    /// Hands what is appended to the device.
+    pub fn push(&mut self) {
+        self.pushed = self.tail;
+        if let Some(log) = self.log() {
+            log.poll();
+        }
+    }
+
+    /// Somebody else hands it on.
+    pub fn note_pushed(&mut self) {
+        self.pushed = self.tail;
+    }
+
+    /// Up to where it is durable; goes on with what is under way.
+    pub fn progress(&mut self) -> Result<u64, Errno> {
+        let Place::Open(used) = &self.place else { return Ok(0) };
+        let log = &used.opened.log;
+        if log.end().at < self.pushed {
+            log.poll();
+            self.pushed = self.tail;
+        }
+        log.check().map(|()| log.end().at).map_err(|_| Errno(libc::EIO))
+    }
+
+    /// Entries that the device was not told of.
+    pub fn is_unpushed(&self) -> bool {
+        self.pushed < self.tail
+    }
+
+    /// Readable when the device has done something.
+    pub fn descriptor(&self) -> Option<i32> {
+        match &self.place {
+            Place::Open(used) => used.opened.ring,
+            _ => None,
+        }
+    }
+
+    /// Where to trim to once the files are flushed, when it is time for that.
+    pub fn checkpoint_due(&self) -> Option<Position> {
+        let log = self.log()?;
+        is_beyond(log, self.tail, BEGIN_AT).then(|| log.end())
+    }
+
+    /// The files are on their device as far as the log was written by then.
+    pub fn trim(&mut self, to: Position) {
+        if let Some(log) = self.log() {
+            // It may be trimmed further by now: `forget`.
+            let _ = log.trim(to);
+        }
+    }
+
+    /// Flushes the files, empties the log durably, and keeps none. The first file that failed is told.
+    pub fn forget(&mut self) -> Result<(), ((u64, u64), Errno)> {
+        let outcome = match self.handle() {
+            Some(log) if self.tail > log.begin().at => self.empty(&log),
+            _ => Ok(()),
+        };
+        self.kept.clear();
+        outcome
+    }
+
+    fn empty(&mut self, log: &Log) -> Result<(), ((u64, u64), Errno)> {
+        let synced = log.sync();
+        flush_all(self.kept.iter().filter(|kept| kept.has_entries))?;
+        let emptied = synced.and_then(|()| log.trim(log.end())).and_then(|()| log.checkpoint());
+        if emptied.is_err() {
+            self.give_up(Unlogged::LogFailed);
+        }
+        self.pushed = self.tail;
+        Ok(())
+    }
+
+    /// The log is of no use any more; what it has is flushed as files. The first that failed is told.
+    pub fn leave(&mut self) -> Result<(), ((u64, u64), Errno)> {
+        let flushed = flush_all(self.kept.iter());
+        self.give_up(Unlogged::LogFailed);
+        self.kept.clear();
+        flushed
+    }
+
+    /// Its descriptors stay open: what is under way may still be written.
+    fn give_up(&mut self, why: Unlogged) {
+        std::mem::forget(std::mem::replace(&mut self.place, Place::None(why)));
+    }
+
+    /// Closes the log, which is empty; the next flush opens it again.
+    pub fn close(&mut self) {
+        if let Place::Open(used) = std::mem::replace(&mut self.place, Place::Unasked) {
+            used.opened.own.iter().flatten().for_each(|fd| own::release(*fd));
+        }
+    }
+
+    /// It is the parent's.
+    pub fn forget_in_forked_child(&mut self) {
+        self.kept.forget_in_forked_child();
+        if let Place::Open(used) =
+            std::mem::replace(&mut self.place, Place::None(Unlogged::LogInUse))
+        {
+            used.opened.own.iter().flatten().for_each(|fd| _ = call::close(*fd));
+            std::mem::forget(used);
+        }
+        (self.tail, self.pushed) = (0, 0);
+    }
+}
+
+fn find_log() -> Result<InUse, Unlogged> {
+    let path = PATH.get().ok_or(Unlogged::None)?;
+    let opened = on_higher_numbers(|| heliostat_backend_durable::open(path, Some(By::Uring)));
+    let opened = opened.map_err(|error| match error {
+        error if error.is_in_use() => Unlogged::LogInUse,
+        error if error.is_ringless() => Unlogged::NoRing,
+        _ => Unlogged::LogMissing,
+    })?;
+    let boot = Boot::now().map_err(|_| Unlogged::LogMissing)?;
+    let recovered = heliostat_backend_durable::recover(&opened.log, &boot, false);
+    match recovered {
+        Ok(outcome) if outcome.is_whole() => Ok(InUse { opened, boot }),
+        Ok(_) => Err(Unlogged::LogUnrecovered),
+        Err(_) => Err(Unlogged::LogMissing),
+    }
+}
+
+/// Opens something while the three numbers that programs have plans for are taken.
+fn on_higher_numbers<R>(open: impl FnOnce() -> R) -> R {
+    let is_free = |fd: &i32| call::fcntl(*fd, libc::F_GETFD, 0).is_err();
+    let holders: Vec<_> =
+        (0..3).filter(is_free).filter_map(|_| std::fs::File::open("/dev/null").ok()).collect();
+    let opened = open();
+    drop(holders);
+    opened
+}
+
+fn is_beyond(log: &Log, end: u64, part: (u64, u64)) -> bool {
+    end.saturating_sub(log.begin().at) > log.capacity() / part.1 * part.0
+}
+
+fn write_entry(
+    used: &InUse,
+    tail: u64,
+    kept: &Kept,
+    (from, count): (u64, u64),
+) -> Result<u64, Unlogged> {
+    let log = &used.opened.log;
+    let bytes = (HEAD_BYTES + kept.path.len()) as u64 + count;
+    if bytes > log.longest() {
+        return Err(Unlogged::Long);
+    }
+    if is_beyond(log, tail + bytes, FULL_AT) {
+        return Err(Unlogged::Full);
+    }
+    let mut room = log.reserve(bytes as usize).map_err(|_| Unlogged::Full)?;
+    let head = Head { boot: used.boot.id, file: kept.birth, offset: from, path: &kept.path };
+    let put = room.put(&head.encode()).and_then(|()| room.put(&kept.path));
+    put.map_err(|_| Unlogged::LogFailed)?;
+    let mut copy = [0; COPY_BYTES];
+    let mut at = from;
+    while at < from + count {
+        let wanted = COPY_BYTES.min((from + count - at) as usize);
+        let read = call::pread(kept.reader.as_raw_fd(), &mut copy[..wanted], at);
+        let read = read.ok().filter(|read| *read > 0).ok_or(Unlogged::Shortened)?;
+        room.put(&copy[..read]).map_err(|_| Unlogged::LogFailed)?;
+        at += read as u64;
+    }
+    let appended = room.commit().map_err(|_| Unlogged::LogFailed)?;
+    Ok(appended.end())
+}
+
+fn flush_all<'a>(files: impl Iterator<Item = &'a Kept>) -> Result<(), ((u64, u64), Errno)> {
+    for kept in files {
+        let identity = (kept.birth.device, kept.birth.inode);
+        loop {
+            match call::flush(kept.reader.as_raw_fd(), false) {
+                Err(Errno(libc::EINTR)) => {}
+                Err(errno) => return Err((identity, errno)),
+                Ok(_) => break,
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! An open area as a device of its own, by the way that it has.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use heliostat_abi::store::{DurableBy, Way};
+use heliostat_backend_block::{
+    AreaDevice, BeginError, BlockError, Completion, Device, Durability, FileDevice, Geometry,
+    OpenError, Options, Request,
+};
+use heliostat_base::mapping::SharedMapping;
+use heliostat_base::range_lock::lock_for_reading;
+
+use crate::emulated::EmulatedDevice;
+use crate::opened::Opened;
+use crate::StoreError;
+
+/// Operations that a device of an area has under way at most, unless another number is asked for.
+pub const DEPTH: usize = 32;
+
+/// An area as a device: one contiguous range from 0 to its size, as it was when this was made. One thread
+/// drives it; others have devices of their own.
+pub struct AreaIo {
+    way: Way,
+    // Before the area, which is given back only when the device is driven no more.
+    device: Box<dyn Device>,
+    _opened: Arc<Opened>,
+}
+
+impl AreaIo {
+    pub(crate) fn new(opened: &Arc<Opened>, depth: usize) -> Result<AreaIo, StoreError> {
+        let depth = depth.max(1);
+        let device: Box<dyn Device> = match &opened.device {
+            Some(device) => Box::new(direct(opened, device, depth)?),
+            None => Box::new(EmulatedDevice::new(opened.shared.link()?, opened.clone(), depth)),
+        };
+        Ok(AreaIo { way: opened.is.way, device, _opened: opened.clone() })
+    }
+
+    /// By which way it works, and why not by the direct one.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+}
+
+fn direct(
+    opened: &Opened,
+    device: &heliostat_base::fd::OwnedFd,
+    depth: usize,
+) -> Result<AreaDevice<FileDevice>, StoreError> {
+    let extents = opened.extents()?;
+    for run in extents.runs() {
+        // What the area has gained since it was granted is held like the rest, also over the end of the
+        // control plane.
+        lock_for_reading(device.as_fd(), run.offset, run.bytes).map_err(|errno| {
+            let call = "fcntl(F_OFD_SETLK)";
+            StoreError::NotDriven(OpenError::System { call, errno: errno.0 })
+        })?;
+    }
+    let copy = device.duplicate().map_err(|errno| {
+        StoreError::NotDriven(OpenError::System { call: "dup", errno: errno.0 })
+    })?;
+    let durability = Some(match opened.is.durable_by {
+        DurableBy::Dsync => Durability::Dsync,
+        DurableBy::Flush => Durability::Flush,
+        DurableBy::DsyncAlone => Durability::DsyncAlone,
+    });
+    let options = Options { depth, durability, ..Options::default() };
+    let device = FileDevice::adopt(copy.into(), options).map_err(StoreError::NotDriven)?;
+    // Pieces that do not lie on the device are the control plane's mistake.
+    AreaDevice::new(device, extents).map_err(|_| StoreError::Corrupt)
+}
+
+impl Device for AreaIo {
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+
+    fn depth(&self) -> usize {
+        self.device.depth()
+    }
+
+    fn begin(&mut self, token: u64, request: Request) -> Result<(), BeginError> {
+        self.device.begin(token, request)
+    }
+
+    fn reap(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
+        self.device.reap(wait, completions)
+    }
+
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        self.device.event()
+    }
+
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.device.forget(memory);
+    }
+}

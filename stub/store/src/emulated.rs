@@ -1,0 +1,266 @@
+//! An area as a device by the emulated way: each operation goes over the ring to the server loop.
+//!
+//! ```text
+//! begin -> parts -> a place in the window, copied in -> ring -> completion -> copied out -> completed
+//! ```
+//!
+//! A buffer of the window itself ([`crate::Area::buffer`]) needs no place and no copy. A part that finds no
+//! place, or no room in the ring, waits for what is under way: of this device, or of others of the process.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use heliostat_abi::file::delegated::{Completion as Ended, OpKind, Operation, Piece, Pieces};
+use heliostat_backend_block::{
+    BeginError, BlockError, Buffer, Completion, Device, Geometry, Request,
+};
+use heliostat_stub_link::SharedError;
+
+use crate::error::of_link;
+use crate::link::Link;
+use crate::opened::Opened;
+use crate::pages::PageRun;
+
+/// Bytes that one operation moves.
+const PART_BYTES: u64 = 256 << 10;
+/// How soon it is tried again where other devices of the process have all places.
+const PAUSE: Duration = Duration::from_micros(50);
+/// How long a device that is dropped waits for what is under way.
+const DROP_WAIT: Duration = Duration::from_secs(1);
+
+/// An area, by a server loop.
+pub(crate) struct EmulatedDevice {
+    link: Arc<Link>,
+    opened: Arc<Opened>,
+    geometry: Geometry,
+    /// What was begun, by place.
+    operations: Vec<Option<Begun>>,
+    free: Vec<usize>,
+    waiting: VecDeque<Part>,
+    /// By tag.
+    under_way: HashMap<u64, Part>,
+    failed: Option<BlockError>,
+}
+
+struct Begun {
+    token: u64,
+    parts: usize,
+    result: Result<(), BlockError>,
+}
+
+/// A part of an operation: what goes over the ring once.
+struct Part {
+    place: usize,
+    kind: OpKind,
+    offset: u64,
+    bytes: u64,
+    /// Where its bytes lie in this process.
+    buffer: Option<Buffer>,
+    /// Where they lie in the window, if they were given a place there.
+    run: Option<PageRun>,
+}
+
+impl EmulatedDevice {
+    /// So many operations at once.
+    pub(crate) fn new(link: Arc<Link>, opened: Arc<Opened>, depth: usize) -> EmulatedDevice {
+        let geometry = Geometry {
+            bytes: opened.is.bytes,
+            sector_bytes: opened.is.sector_bytes,
+            memory_alignment: 1,
+            discard_zeroes: true,
+        };
+        EmulatedDevice {
+            link,
+            opened,
+            geometry,
+            operations: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().collect(),
+            waiting: VecDeque::new(),
+            under_way: HashMap::new(),
+            failed: None,
+        }
+    }
+
+    /// Puts into the ring what there is room for.
+    fn hand_on(&mut self) -> Result<(), BlockError> {
+        while let Some(mut part) = self.waiting.pop_front() {
+            let Some(asked) = self.asked(&mut part) else {
+                self.waiting.push_front(part);
+                break;
+            };
+            match self.link.connection.begin(&asked) {
+                Ok(tag) => drop(self.under_way.insert(tag, part)),
+                Err(error) => {
+                    part.run.take().into_iter().for_each(|run| self.link.give_back(run));
+                    self.waiting.push_front(part);
+                    return if error == SharedError::Full { Ok(()) } else { Err(of_link(error)) };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The operation for a part, whose bytes get a place in the window; `None` where there is none now.
+    fn asked(&self, part: &mut Part) -> Option<Operation> {
+        let mut pieces = Pieces::default();
+        if let Some(buffer) = &part.buffer {
+            let at = if Arc::ptr_eq(&buffer.memory, &self.link.window) {
+                buffer.at
+            } else {
+                let run = self.link.take(buffer.bytes)?;
+                part.run = Some(run);
+                if part.kind != OpKind::Read {
+                    // Both ranges were checked, of the buffer when the operation was begun.
+                    let _ =
+                        buffer.memory.copy_to(buffer.at, &self.link.window, run.at(), buffer.bytes);
+                }
+                run.at()
+            };
+            pieces = Pieces::new(&[Piece { offset: at as u64, bytes: buffer.bytes as u32 }])?;
+        }
+        let (kind, object, offset) = (part.kind, self.opened.is.handle, part.offset);
+        let argument = if matches!(kind, OpKind::Zero | OpKind::Discard) { part.bytes } else { 0 };
+        Some(Operation { kind, object, offset, tag: 0, timeout_us: 0, argument, pieces })
+    }
+
+    /// Takes what has ended, and waits for the first of it for so long, or not at all.
+    fn collect(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
+        let mut wait = wait;
+        loop {
+            let under_way = &self.under_way;
+            let is_own = |tag: u64| under_way.contains_key(&tag);
+            let found = match wait.take() {
+                Some(wait) => self.link.connection.wait_for_any(&is_own, wait),
+                None => self.link.connection.take_any(&is_own),
+            };
+            let Some(ended) = found.map_err(of_link)? else { return Ok(()) };
+            self.part_ended(&ended, completions);
+        }
+    }
+
+    fn part_ended(&mut self, ended: &Ended, completions: &mut Vec<Completion>) {
+        let Some(part) = self.under_way.remove(&ended.tag) else { return };
+        let result = match u64::try_from(ended.result) {
+            Err(_) => Err(BlockError::Device { errno: ended.result.unsigned_abs() as i32 }),
+            Ok(moved) if moved < part.bytes => Err(BlockError::Short { moved }),
+            Ok(_) => Ok(()),
+        };
+        if let Some(run) = part.run {
+            if let (OpKind::Read, Ok(()), Some(buffer)) = (part.kind, result, &part.buffer) {
+                let (memory, at) = (&buffer.memory, buffer.at);
+                let _ = self.link.window.copy_to(run.at(), memory, at, buffer.bytes);
+            }
+            self.link.give_back(run);
+        }
+        let Some(found) = self.operations.get_mut(part.place) else { return };
+        let Some(begun) = found.as_mut() else { return };
+        begun.parts -= 1;
+        begun.result = begun.result.and(result);
+        if begun.parts == 0 {
+            let Begun { token, result, .. } = *begun;
+            *found = None;
+            self.free.push(part.place);
+            completions.push(Completion { token, result });
+        }
+    }
+
+    fn step(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
+        let (until, before) = (wait.map(|wait| Instant::now() + wait), completions.len());
+        loop {
+            self.hand_on()?;
+            self.collect(None, completions)?;
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = left.filter(|left| !left.is_zero()).unwrap_or_default();
+            let is_idle = self.free.len() == self.operations.len();
+            if completions.len() > before || is_idle || left.is_zero() {
+                // For what has ended something that waited may have room.
+                return self.hand_on();
+            }
+            match self.under_way.is_empty() {
+                true => std::thread::sleep(PAUSE.min(left)),
+                false => self.collect(Some(left), completions)?,
+            }
+        }
+    }
+}
+
+impl Device for EmulatedDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn depth(&self) -> usize {
+        self.operations.len()
+    }
+
+    fn begin(&mut self, token: u64, request: Request) -> Result<(), BeginError> {
+        self.geometry.check(&request)?;
+        let place = self.free.pop().ok_or(BeginError::Full { depth: self.operations.len() })?;
+        let before = self.waiting.len();
+        push_parts(&mut self.waiting, place, &request);
+        let parts = self.waiting.len() - before;
+        self.operations[place] = Some(Begun { token, parts, result: Ok(()) });
+        Ok(())
+    }
+
+    fn reap(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let result = self.step(wait, completions);
+        self.failed = result.err();
+        result
+    }
+}
+
+impl Drop for EmulatedDevice {
+    /// Places that the loop may still read or write are given to nobody else.
+    fn drop(&mut self) {
+        self.waiting.clear();
+        let (until, mut completions) = (Instant::now() + DROP_WAIT, Vec::new());
+        while self.failed.is_none() && !self.under_way.is_empty() && Instant::now() < until {
+            self.failed = self.collect(Some(DROP_WAIT / 10), &mut completions).err();
+        }
+    }
+}
+
+/// The parts of a request, which was checked.
+fn push_parts(parts: &mut VecDeque<Part>, place: usize, request: &Request) {
+    let (kind, offset, bytes, buffer) = match request {
+        Request::Read { offset, into } => (OpKind::Read, *offset, into.bytes as u64, Some(into)),
+        Request::Write { offset, from, durable: false } => {
+            (OpKind::Write, *offset, from.bytes as u64, Some(from))
+        }
+        Request::Write { offset, from, durable: true } => {
+            (OpKind::WriteDurable, *offset, from.bytes as u64, Some(from))
+        }
+        Request::Flush => (OpKind::Fsync, 0, 0, None),
+        Request::Discard { offset, bytes } => (OpKind::Discard, *offset, *bytes, None),
+        Request::Zero { offset, bytes } => (OpKind::Zero, *offset, *bytes, None),
+    };
+    let Some(buffer) = buffer else {
+        let part = Part { place, kind, offset, bytes, buffer: None, run: None };
+        return parts.push_back(part);
+    };
+    let mut done = 0;
+    while done < bytes {
+        let here = PART_BYTES.min(bytes - done);
+        let buffer = Some(buffer.part(done as usize, here as usize));
+        let offset = offset + done;
+        parts.push_back(Part { place, kind, offset, bytes: here, buffer, run: None });
+        done += here;
+    }
+}

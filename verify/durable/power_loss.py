@@ -1,0 +1,177 @@
+"""Redis under `--durable` through losses of power, in an emulated guest (`make test-durable-guest`).
+
+The guest's disk is a file of the host's. Killing QEMU is a loss of power for the guest: its memory is gone, page
+cache included, and the disk holds what the guest had handed to it. The guest's clients print each acknowledged
+write on the serial line, which outlives the guest. Then the guest boots again, its file system recovers, a
+plain server reads the file, and each write that was printed has to be there. A server that does not flush
+(`appendfsync no`) has to lose some: or this test would test nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "verify")]
+
+from emulated_guest import PACKAGES, Guest  # noqa: E402
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PLACE = TARGET / "durable/guest"
+BUILT = TARGET / "release"
+LOSSES = int(os.environ.get("HELIOSTAT_KILLS", 5))
+SEED = int(os.environ.get("HELIOSTAT_SEED", 1))
+SECONDS = 600
+DISK_BYTES = 192 << 20
+MODULES = ["crc32c_generic", "ext4", "virtio_pci", "virtio_blk"]
+INIT = """
+ifconfig lo up
+mkdir -p /data
+sh /job
+echo "guest: ended with $?"
+poweroff -f
+"""
+BEGIN = """
+mount -t ext4 /dev/vda /data || exit 1
+export HOME=/tmp XDG_RUNTIME_DIR=/tmp HELIOSTAT_SOCKET=/tmp/control.sock
+redis="redis-server --port 7000 --bind 127.0.0.1 --save '' --appendonly yes --dir /data --logfile /tmp/log"
+cli="redis-cli -p 7000"
+served() { i=0; until $cli ping 2>&1 | grep -q PONG; do i=$((i+1)); [ $i -lt 300 ] || { cat /tmp/log; exit 2; }; sleep 0.2; done; }
+"""
+# Each client writes keys of its own; half of them are under Heliostat.
+LOAD = BEGIN + """
+eval "{server} $redis --appendfsync {flushes}" &
+served
+write() {{ i=0; while :; do i=$((i+1)); echo "SET {round}:$1:$i {round}:$1:$i"; done; }}
+say() {{ i=0; while read answer; do i=$((i+1)); [ "$answer" = OK ] && echo "kept {round}:$1:$i"; done; }}
+for one in 1 2 3 4; do
+    [ $((one % 2)) = 0 ] && way="{client}" || way=""
+    (write $one | eval "$way $cli" | say $one) &
+done
+sleep {rewriting}
+$cli bgrewriteaof
+{status}
+sleep 500
+"""
+STATUS = "heliostat status --json | tr -d ' \\n' | grep -o '\"held_sends\":[0-9]*'"
+CHECK = BEGIN + """
+redis-check-aof /data/appendonlydir/*.manifest 2>&1 | tail -n 1 | grep -qE '(is|are) valid' || {
+    echo "guest: a torn end"
+    yes | redis-check-aof --fix /data/appendonlydir/*.manifest | tail -n 3
+}
+eval "$redis" &
+served
+$cli --raw keys '*' | sed 's/^/found /'
+echo "wrong $($cli --raw eval "local wrong = 0; for _, key in ipairs(redis.call('keys', '*')) do if redis.call('get', key) ~= key then wrong = wrong + 1 end end; return wrong" 0)"
+$cli shutdown
+sync
+umount /data
+"""
+KEPT = re.compile(r"^kept (\d+:\d+:\d+)\r?$", re.MULTILINE)
+FOUND = re.compile(r"^found (\d+:\d+:\d+)\r?$", re.MULTILINE)
+WRONG = re.compile(r"^wrong (\d+)\r?$", re.MULTILINE)
+HELD = re.compile(r'"held_sends":(\d+)')
+
+
+@dataclass
+class Machine:
+    """The guest, and its disk."""
+
+    guest: Guest
+    kernel: Path
+    disk: Path
+
+    def drive(self) -> list[str]:
+        return ["-drive", f"file={self.disk},if=virtio,format=raw,cache=writeback"]
+
+    def make_disk(self) -> None:
+        self.disk.unlink(missing_ok=True)
+        with open(self.disk, "wb") as file:
+            file.truncate(DISK_BYTES)
+        subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", self.disk], check=True)
+
+    def load(self, job: str, wanted: int, more_s: float) -> str:
+        """Boots, waits for so many acknowledged writes and a while longer, and loses power; what was printed."""
+        words = self.guest.command(self.kernel, self.guest.pack(job), *self.drive())
+        said = self.disk.with_suffix(".said")
+        with open(said, "wb") as output:
+            running = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            ends = time.monotonic() + SECONDS
+            while len(KEPT.findall(told := said.read_text(errors="replace"))) < wanted:
+                if running.poll() is not None or time.monotonic() > ends:
+                    raise RuntimeError(f"not {wanted} writes\n{told[-3000:]}")
+                time.sleep(0.2)
+            time.sleep(more_s)
+        finally:
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+        return said.read_text(errors="replace")
+
+    def check(self) -> set[str]:
+        """Boots again; the keys that a plain server finds, each with its value."""
+        status, said = self.guest.run(self.kernel, CHECK, SECONDS, *self.drive())
+        wrong = WRONG.search(said)
+        if status != 0 or wrong is None or int(wrong[1]):
+            raise AssertionError(said[-3000:])
+        if "a torn end" in said:
+            print("  the file had a torn end, which redis-check-aof has cut off")
+        return set(FOUND.findall(said))
+
+
+def machine() -> Machine:
+    subprocess.run([ROOT / "verify/setup.sh", *PACKAGES, "e2fsprogs"], check=True)
+    guest = Guest(PLACE / "root-of-guest", MODULES, INIT)
+    kernel = guest.prepare()
+    for name in ("redis-server", "redis-check-aof", "redis-cli"):
+        guest.add(Path("/usr/bin") / name, f"/bin/{name}")
+    for name in ("heliostat", "heliostatd", "libheliostat_posix.so"):
+        guest.add(BUILT / name, f"/bin/{name}")
+    return Machine(guest, kernel, PLACE / "disk.img")
+
+
+def lose(machine: Machine, number: int, chosen: random.Random, **words: str) -> tuple[set[str], set[str], int]:
+    """One loss of power: what was acknowledged before, what is there after, and replies that were held back."""
+    job = LOAD.format(round=number, rewriting=chosen.choice([1, 2, 400]), **words)
+    said = machine.load(job, 200, chosen.uniform(0, 3))
+    kept, found = set(KEPT.findall(said)), machine.check()
+    held = max([0, *map(int, HELD.findall(said))])
+    print(f"  loss {number}: {len(kept)} writes acknowledged, {len(kept - found)} of them lost; {held} replies held back", flush=True)
+    return kept, found, held
+
+
+def main() -> int:
+    under = "heliostat run --durable '*.aof' --"
+    here = machine()
+    print("a server that does not flush has to lose some", flush=True)
+    here.make_disk()
+    kept, found, _ = lose(here, 0, random.Random(SEED), server="", client="", flushes="no", status="")
+    if kept <= found:
+        print("power_loss: 0 passed, 1 failed: it has lost nothing, so that nothing is tested here")
+        return 1
+    here.make_disk()
+    acknowledged: set[str] = set()
+    held = 0
+    for number in range(1, LOSSES + 1):
+        print(f"seed {SEED}, loss {number}", flush=True)
+        chosen = random.Random(f"{SEED} {number}")
+        kept, found, more = lose(here, number, chosen, server=under, client="heliostat run --", flushes="always", status=STATUS)
+        acknowledged |= kept
+        held += more
+        if lost := sorted(acknowledged - found):
+            print(f"power_loss: {number} passed, 1 failed: lost {len(lost)}: {lost[:5]}")
+            return 1
+    print(f"power_loss: {LOSSES + 1} passed, 0 failed; {len(acknowledged)} writes, {held} replies seen held back")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

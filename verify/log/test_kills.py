@@ -1,0 +1,66 @@
+"""A writer in each language is killed at any time: what it said is there, in order, and nothing else.
+
+HELIOSTAT_KILLS says how often (20). Rust's own test with several threads is backend/log/tests/kill.rs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from drivers import LANGUAGES, Driver, Drivers, log_folder
+from heliostat_run import BINARY
+
+KILLS = int(os.environ.get("HELIOSTAT_KILLS", "20"))
+BYTES = 4 << 20
+SECONDS = 60
+
+pytestmark = [pytest.mark.heliostat, pytest.mark.timeout(120 + 5 * KILLS)]
+
+
+def killed(driver: Driver, prefix: str, lines: int) -> int:
+    """Lets it append until it has said so many, kills it, and reads what was in the pipe; how many it said."""
+    print(f"flood {prefix}", file=driver.process.stdin, flush=True)
+    said = 0
+    for line in driver.process.stdout:
+        assert line == f"{said}\n", line
+        said += 1
+        if said == lines:
+            driver.process.send_signal(signal.SIGKILL)
+    driver.process.communicate()
+    return said
+
+
+def opened(driver: Driver, place: Path) -> None:
+    """Opens it; the kernel lets go of a killed process's ring a little later."""
+    ends = time.monotonic() + SECONDS
+    while (answer := driver.ask(f"open {place}")) != "ok":
+        assert answer == "error in_use" and time.monotonic() < ends, answer
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_a_killed_writer_said_is_there(language, tmp_path_factory):
+    drivers = Drivers(tmp_path_factory.mktemp("drivers"))
+    seed = random.Random(1)
+    with log_folder() as folder:
+        place = Path(folder) / "log"
+        with drivers.start(language) as first:
+            assert first.ask(f"create {place} {BYTES}") == "ok"
+        wanted: list[str] = []
+        for kill in range(KILLS):
+            driver = drivers.start(language)
+            opened(driver, place)
+            said = killed(driver, f"{kill}-", seed.randrange(1, 60))
+            shown = subprocess.run([BINARY, "log", "cat", "--json", place], capture_output=True, text=True, check=True)
+            found = [json.loads(line)["text"] for line in shown.stdout.splitlines()]
+            # One more may be there, whose acknowledgement did not leave the writer.
+            last = [f"{kill}-{number}" for number in range(said + 1)]
+            assert found in (wanted + last[:-1], wanted + last), (kill, found[-3:], said)
+            wanted = found
+        subprocess.run([BINARY, "log", "verify", place], check=True, capture_output=True)

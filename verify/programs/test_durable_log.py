@@ -1,0 +1,158 @@
+"""redis-server whose flushes go to a log: `heliostat run --durable '*.aof' --log PATH`.
+
+A crash of the machine is played: the server is killed, its file is put into a state that a page cache
+may have left, which has nothing of what the kernel had not been told to write; then `heliostat recover`
+puts back what the log has. HELIOSTAT_TEST_KILLS sets how many kills there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import kernel_view
+import pytest
+from heliostat_run import BINARY, Harness, Program, Side
+from test_durable_redis import CLIENT, CONNECTIONS, acknowledged, server
+
+KILLS = int(os.environ.get("HELIOSTAT_TEST_KILLS", "3"))
+PAGE = 4096
+
+pytestmark = pytest.mark.heliostat
+
+
+def start(harness: Harness, folder: Path, log: Path, side: Side = Side.HELIOSTAT) -> tuple[int, Program]:
+    told = {"HELIOSTAT_DURABLE": "*.aof", "HELIOSTAT_DURABLE_LOG": log} if side is Side.HELIOSTAT else {}
+    return server(harness, side, folder, **told)
+
+
+def load(harness: Harness, port: int) -> Program:
+    return harness.start(Side.HELIOSTAT, [sys.executable, "-c", CLIENT, port, CONNECTIONS, 10**9])
+
+
+def replies(client: Program, count: int) -> None:
+    kernel_view.wait_until(lambda: client.output().count("\n") >= count, 120, f"{count} replies")
+
+
+def explained(harness: Harness, program: Program) -> dict:
+    return json.loads(harness.call("explain", str(program.pid), "--json"))
+
+
+def growing(folder: Path) -> Path:
+    """The file that is appended to now."""
+    return max(folder.glob("appendonlydir/*.incr.aof"), key=lambda path: int(path.name.split(".")[2]))
+
+
+def check(harness: Harness, folder: Path, keys: dict[int, float]) -> None:
+    """redis-check-aof has nothing to say, and a Redis without Heliostat has all keys."""
+    manifest = next(folder.glob("appendonlydir/*.manifest"))
+    checked = subprocess.run(["redis-check-aof", manifest], capture_output=True, text=True, timeout=120)
+    truncated = "AOF analyzed" in checked.stdout and "is not valid" in checked.stdout
+    assert checked.returncode == 0 or truncated, checked.stdout
+    port, program = start(harness, folder, folder, Side.PLAIN)
+    asked = "".join(f"GET key:{number}\n" for number in keys)
+    answer = subprocess.run(["redis-cli", "-p", str(port)], input=asked, capture_output=True, text=True, timeout=120)
+    program.kill()
+    program.process.wait()
+    assert answer.stdout.split() == [f"key:{number}" for number in keys]
+
+
+def recover(log: Path, *words: str) -> str:
+    done = subprocess.run([BINARY, "recover", *words, log], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_flushes_go_to_the_log_and_the_file_has_everything_after_a_kill(harness, tmp_path):
+    log = tmp_path / "log"
+    port, program = start(harness, tmp_path, log)
+    client = load(harness, port)
+    replies(client, 2000)
+    counters = explained(harness, program)["counters"]
+    assert counters["logged_flushes"] > 100, counters
+    assert counters["durable_flushes"] - counters["logged_flushes"] <= 3, counters
+    program.kill()
+    assert client.wait(60) == 0, client.errors()
+    check(harness, tmp_path, acknowledged(client.output()))
+
+
+def crash(path: Path, seed: int) -> None:
+    """What a page cache may leave of a file of which the first page alone was flushed."""
+    chosen, content = random.Random(seed), bytearray(path.read_bytes())
+    with path.open("r+b") as file:
+        if seed % 3 == 0:
+            file.truncate(min(PAGE, len(content)))
+        for at in range(PAGE, len(content), PAGE):
+            if seed % 3 == 1 and chosen.random() < 0.5:
+                file.seek(at)
+                file.write(bytes(min(PAGE, len(content) - at)))
+        if seed % 3 == 2:
+            file.truncate(chosen.randrange(PAGE, len(content)))
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_what_a_crash_takes_from_the_file_the_log_puts_back(harness, tmp_path, seed):
+    log = tmp_path / "log"
+    port, program = start(harness, tmp_path, log)
+    client = load(harness, port)
+    replies(client, random.Random(seed).randrange(300, 3000))
+    program.kill()
+    assert client.wait(60) == 0, client.errors()
+    program.process.wait()
+    crash(growing(tmp_path), seed)
+    assert "bytes were put back" in recover(log, "--force")
+    check(harness, tmp_path, acknowledged(client.output()))
+    assert recover(log) == "", "nothing is left to recover"
+
+
+def test_the_file_may_be_written_anew_under_load(harness, tmp_path):
+    log = tmp_path / "log"
+    port, program = start(harness, tmp_path, log)
+    client = load(harness, port)
+    for round in range(3):
+        replies(client, 1000 * (round + 1))
+        before = growing(tmp_path)
+        subprocess.run(["redis-cli", "-p", str(port), "bgrewriteaof"], check=True, capture_output=True, timeout=60)
+        kernel_view.wait_until(lambda: growing(tmp_path) != before and not before.exists(), 60, "a new file")
+    first = explained(harness, program)["counters"]["logged_flushes"]
+    replies(client, client.output().count("\n") + 1000)
+    assert explained(harness, program)["counters"]["logged_flushes"] > first + 50, "the new file has the log too"
+    program.kill()
+    assert client.wait(60) == 0, client.errors()
+    program.process.wait()
+    crash(growing(tmp_path), 2)
+    assert "bytes were put back" in recover(log, "--force")
+    check(harness, tmp_path, acknowledged(client.output()))
+
+
+def test_a_run_recovers_before_its_program_reads_and_says_what_it_could_not(harness, tmp_path):
+    log = tmp_path / "log"
+    port, program = start(harness, tmp_path, log)
+    client = load(harness, port)
+    replies(client, 500)
+    program.kill()
+    assert client.wait(60) == 0, client.errors()
+    program.process.wait()
+    # The machine has not crashed: nothing is missing, and nothing is told.
+    port, program = start(harness, tmp_path, log)
+    assert "put back" not in program.errors()
+    count = subprocess.run(["redis-cli", "-p", str(port), "dbsize"], capture_output=True, text=True, timeout=60)
+    assert int(count.stdout) >= len(acknowledged(client.output()))
+
+
+def test_who_may_not_have_the_log_flushes_the_file_and_says_why(harness, tmp_path):
+    log = tmp_path / "log"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, one = start(harness, tmp_path / "a", log)
+    second, other = start(harness, tmp_path / "b", log)
+    for port in (first, second):
+        subprocess.run(["redis-cli", "-p", str(port), "set", "k", "v"], check=True, capture_output=True, timeout=60)
+        subprocess.run(["redis-cli", "-p", str(port), "set", "k", "w"], check=True, capture_output=True, timeout=60)
+    assert explained(harness, one)["counters"]["logged_flushes"] > 0
+    told = explained(harness, other)
+    assert told["counters"]["logged_flushes"] == 0 and told["unlogged_reasons"]["LogInUse"] > 0, told
