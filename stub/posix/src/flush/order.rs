@@ -96,6 +96,13 @@ impl Order {
         self.pending[..self.used].iter().any(Pending::is_logged)
     }
 
+    /// In tests, when the oldest of the log is answered at the earliest.
+    #[cfg(feature = "flush-faults")]
+    pub fn not_before(&self) -> Option<u64> {
+        let logged = self.pending[..self.used].iter().find(|it| it.is_logged());
+        logged.map(|it| it.not_before)
+    }
+
     /// Whether none is pending.
     pub fn is_empty(&self) -> bool {
         self.used == 0

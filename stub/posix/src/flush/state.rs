@@ -129,7 +129,7 @@ impl Flushes {
         }
         if let Some(wait) = wait {
             #[cfg(feature = "flush-faults")]
-            let not_before = if matches!(wait, Wait::Log(_)) { faults::ends_at() } else { 0 };
+            let not_before = if matches!(wait, Wait::Log(_)) { faults::log_ends_at() } else { 0 };
             #[cfg(not(feature = "flush-faults"))]
             let not_before = 0;
             ISSUED.store(self.order.issue(wait, not_before), Release);
@@ -464,9 +464,12 @@ pub fn ring_fds() -> [i32; 2] {
 /// How long a sleep for the rings may last; as long as it likes, but in tests that delay ends.
 pub fn sleep_limit_ns() -> Option<u64> {
     #[cfg(feature = "flush-faults")]
-    return Some(faults::sleep_limit_ns(
-        STATE.lock().flying.as_ref().map_or(u64::MAX, |flight| flight.ends_at),
-    ));
+    {
+        let state = STATE.lock();
+        let flight = state.flying.as_ref().map(|flight| flight.ends_at);
+        let first = flight.into_iter().chain(state.order.not_before()).min();
+        Some(faults::sleep_limit_ns(first.unwrap_or(u64::MAX)))
+    }
     #[cfg(not(feature = "flush-faults"))]
     None
 }
