@@ -130,16 +130,16 @@ def where(flush_us: int) -> str:
 def sets(bench: Bench, started: dict, load: Load, flush_us: int) -> list[Result]:
     """SET in every way, the better placement of each compared."""
     samples = loaded(bench, started, load, "SET", SETS_MIN)
-    name, ours = f"durable SET {load}{where(flush_us)}", (HELIOSTAT.name, TCP.name)
-    found = [
-        compare_best(bench, f"{name} vs TCP", samples, value, ours, aim(load, flush_us) if value is RATE else None)
-        for value in (RATE, P50, P99, SERVER_CPU)
-    ]
-    logged = (LOGGED.name, TCP.name)
-    found += [compare_best(bench, f"{name}, with a log, vs TCP", samples, value, logged) for value in (RATE, P50)]
+    found = []
+    for called, ours in (("", HELIOSTAT.name), (", with a log,", LOGGED.name)):
+        name = f"durable SET {load}{where(flush_us)}{called} vs TCP"
+        for value in (RATE, P50, P99, SERVER_CPU):
+            wanted = aim(load, flush_us) if value is RATE else None
+            found.append(compare_best(bench, name, samples, value, (ours, TCP.name), wanted))
     if flush_us:
         return found
-    return found + [compare_best(bench, f"{name} vs waiting streams", samples, RATE, (HELIOSTAT.name, DIRECT.name))]
+    name = f"durable SET {load} vs waiting streams"
+    return found + [compare_best(bench, name, samples, RATE, (HELIOSTAT.name, DIRECT.name))]
 
 
 def gets_beside_sets(bench: Bench, started: dict, flush_us: int) -> list[Result]:
