@@ -100,13 +100,12 @@ class Compared:
         return rows + [self.row("per_second", way, way, aim=self.load.aim(way)) for way in self.ways]
 
     def costs(self) -> list[Result]:
-        """Processor time of an append, and bytes given to the disk for each of its payload."""
+        """Processor time of an append, and bytes that the disk got for each of its payload, where the kernel tells."""
         ways = [way for way in self.ways if way in OTHERS or way in BARE_SIMULATED]
-        return [
-            self.row(key, way, f"{way}: {called}", unit, "less")
-            for key, called, unit in (("cpu_us", "CPU", "us"), ("written", "bytes written", "times"))
-            for way in ways
-        ]
+        told = [("cpu_us", "CPU", "us")]
+        if all(sample["written"] for samples in self.found.values() for sample in samples):
+            told.append(("written", "bytes written", "times"))
+        return [self.row(key, way, f"{way}: {called}", unit, "less") for key, called, unit in told for way in ways]
 
     def row(self, key: str, way: str, called: str, unit: str = "/s", better: str = "more", aim=None) -> Result:
         ours, theirs = self.values(OURS, key), self.values(way, key)
