@@ -30,7 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-idle test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ $(VENV)/.ready: verify/requirements.txt
 
 build: ## build the control plane, the stub and the command line (release)
 	$(CARGO) build --release --workspace
+
+programs: ## the same but for what only measures: what the tests run
+	$(CARGO) build --release --workspace --exclude 'heliostat-bench-*'
 
 documents: ## man pages and completions of the command line, into target/documents
 	$(CARGO) build --release --workspace --bin heliostat-documents --features heliostat-command/documents
@@ -78,11 +81,15 @@ demo-cluster: setup build ## word count on three nodes, one of them killed in th
 demo-durable: setup build ## Redis that keeps every write, plain and held back, then killed; draws target/demo/durable.png
 	$(RUN) bench/demo/durable_demo.py $(DEMO_FLAGS)
 
-test: setup build ## everything that must hold: crates, loom models, lint, programs, faults
-	$(MAKE) test-rust
-	$(MAKE) lint
-	$(MAKE) test-loom
+test: setup programs ## everything that must hold: crates, loom models, lint, programs, faults
+	$(CARGO) test --workspace --no-run
+	$(MAKE) -j2 --output-sync=target test-rust test-idle
 	$(MAKE) test-programs
+
+# One job, on processors that the crates' tests leave: those wait for most of their time.
+test-idle:
+	chrt --idle 0 $(MAKE) lint
+	chrt --idle 0 $(MAKE) test-loom
 
 test-rust: ## unit and integration tests of the crates
 	$(CARGO) test --workspace
@@ -94,7 +101,7 @@ test-loom: ## memory orders of what is shared, exhaustively, under loom
 	    $(CARGO) test -p heliostat-base -p heliostat-backend-lease -p heliostat-backend-robust -p heliostat-backend-log -p heliostat-ring -p heliostat-supervisor --lib --release \
 	    --target-dir $(TARGET)/loom models
 
-test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
+test-programs: setup programs ## unmodified programs, faults and the lint's own tests (pytest)
 	$(RUN) verify/run.py $(PYTEST_FLAGS)
 
 test-container: setup build wheel ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)

@@ -114,7 +114,8 @@ def why_not() -> str | None:
 def run_one(networks: Networks, transport: str, wire: str, tests: list[str]) -> bool:
     """The tests over one transport and one wire; whether all passed."""
     networks.set(WIRES[wire])
-    words = [os.environ.get("CARGO", "cargo"), "test", "--offline", "--quiet", "-p", "heliostatd"]
+    # Not by -p: that chooses other features of what others use, and builds all of it a second time.
+    words = [os.environ.get("CARGO", "cargo"), "test", "--offline", "--quiet", "--workspace"]
     for test in tests:
         words += ["--test", test]
     told = {

@@ -47,3 +47,32 @@ def test_what_fails_twice_or_often_fails(tmp_path, body, count, words):
     ran = run_tests(tmp_path, body, count, *words)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "UNSTABLE" not in ran.stdout
+
+
+def write_test(folder: Path, name: str, body: str) -> None:
+    (folder / name).mkdir()
+    (folder / name / f"test_{name}.py").write_text(f"import pathlib\n\n\ndef test_it():\n{body}")
+
+
+@pytest.mark.parametrize("words", [[], ["--one-lane"]], ids=["lanes", "one lane"])
+def test_all_folders_are_run_and_each_failure_is_run_again(tmp_path, words):
+    for name, body in (("lint", ONCE.format(0)), ("containment", ONCE.format(1)), ("programs", "    pass\n")):
+        write_test(tmp_path, name, body)
+    ran = run_tests(tmp_path, "    pass\n", 1, *words)
+    assert ran.returncode == 0 and "UNSTABLE: 2 tests" in ran.stdout, ran.stdout + ran.stderr
+    assert ("beside these: python" in ran.stdout) == (not words)
+
+
+@pytest.mark.parametrize("name", ["programs", "lint", "containment"])
+def test_a_failure_in_any_lane_fails(tmp_path, name):
+    for other in {"programs", "lint", "containment"} - {name}:
+        write_test(tmp_path, other, "    pass\n")
+    write_test(tmp_path, name, "    assert False\n")
+    ran = run_tests(tmp_path, "    pass\n", 1)
+    assert ran.returncode == 1 and "UNSTABLE" not in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_folders_with_commands_of_their_own_are_left_out(tmp_path):
+    write_test(tmp_path, "package", "    assert False\n")
+    ran = run_tests(tmp_path, "    pass\n", 1)
+    assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -30,6 +30,8 @@ COMPILED = {
 FLAGS = {"go": ("--listen", "127.0.0.1:*", "--connect", "127.0.0.1:*")}
 # What tail says where inotify does not exist: docs/sealed.md, In containers.
 UNWATCHED = "tail: inotify cannot be used, reverting to polling: Function not implemented"
+# Bash says so, plain as well, when a job changes its state while it is about to wait: on a busy machine only.
+LOST = "wait_for: No record of process"
 references: dict[str, Outcome] = {}
 
 
@@ -84,11 +86,20 @@ def built(tmp_path_factory):
     return build
 
 
+def counted(harness: Harness, way: Way, case: Case, name: str) -> Outcome:
+    """The outcome of a run in which bash has not lost count of a job of its own, if one of three is such."""
+    for _ in range(3):
+        found = outcome(harness, way, case, name)
+        if not any(LOST in line for line in found.output):
+            break
+    return found
+
+
 def assert_same(harness: Harness, name: str, case: Case, way: Way) -> None:
     """Runs the plain side once, then this one, and shows what differs."""
     if name not in references:
-        references[name] = outcome(harness, Way.PLAIN, case, name)
-    expected, found = references[name], outcome(harness, way, case, name)
+        references[name] = counted(harness, Way.PLAIN, case, name)
+    expected, found = references[name], counted(harness, way, case, name)
     if way is Way.SEALED and not copies_descriptors():
         found.output = [line for line in found.output if line.removeprefix("! ") != UNWATCHED]
     assert expected.output and not difference(expected, found, way), "\n" + difference(expected, found, way)

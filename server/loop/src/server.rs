@@ -29,6 +29,8 @@ use super::sessions::Sessions;
 
 /// Orders obeyed before the sessions have their turn.
 const ORDERS_AT_ONCE: usize = 64;
+/// How many times so many before operations that came after them.
+const ROUNDS_OF_ORDERS: usize = 16;
 /// Completions of the device before the sessions have their turn.
 const REAPED_AT_ONCE: usize = 128;
 /// Sweeps after which orders are looked for, as before each sleep.
@@ -142,6 +144,10 @@ impl<S: Service> Server<S> {
         did |= self.reap();
         did |= S::collect(&mut self.sessions);
         did |= self.sessions.listen();
+        // Whoever asks may know already of what was ordered before: it is done before an operation is begun.
+        if !self.sessions.fair.is_empty() {
+            did |= self.obey_all();
+        }
         did |= self.sessions.take_turns();
         self.sessions.engine.submit();
         S::swept(&mut self.sessions);
@@ -149,6 +155,12 @@ impl<S: Service> Server<S> {
             self.sessions.ring_for_many();
         }
         did
+    }
+
+    /// Obeys all orders that there are, or so many that others would wait for long.
+    fn obey_all(&mut self) -> bool {
+        let rounds = (0..ROUNDS_OF_ORDERS).take_while(|_| self.obey());
+        rounds.count() > 0
     }
 
     fn obey(&mut self) -> bool {

@@ -3,7 +3,7 @@
 //! It shows what a service has to bring, and that it brings it from outside of this crate.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::mpsc::{channel, Receiver};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::joint::{
@@ -105,6 +105,7 @@ struct One {
     completions: SpscConsumer,
     rings: OwnedFd,
     events: Receiver<Event<Echo>>,
+    orders: Sender<Order<Echo>>,
 }
 
 fn bell() -> Arc<OwnedFd> {
@@ -122,7 +123,7 @@ impl One {
     }
 
     fn with(members: u32, meter: Meter, echo: Echo) -> One {
-        let (_, orders) = channel();
+        let (gate, orders) = channel();
         let (sender, events) = channel();
         let engine = Engine::create(
             0,
@@ -141,7 +142,7 @@ impl One {
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
         let completions = attach(COMPLETION_AT).spsc_consumer(Refresh::Lazy).unwrap();
-        One { server, window, submissions, completions, rings, events }
+        One { server, window, submissions, completions, rings, events, orders: gate }
     }
 
     fn next(&mut self) -> Completion {
@@ -207,6 +208,20 @@ fn what_the_service_does_not_know_is_refused_and_the_next_is_served() {
     let gone = ObjectId { generation: well.generation + 1, ..well };
     assert_eq!(one.ask(gone, OpKind::Write).result, refused(libc::EBADF));
     assert_eq!(one.ask(well, OpKind::Write).result, 5);
+}
+
+/// Orders are looked for in one sweep of several, and before whatever has come meanwhile.
+#[test]
+fn what_was_ordered_before_an_operation_is_done_before_it() {
+    let mut one = One::new();
+    let first = one.open();
+    for number in 1..=20 {
+        let next = ObjectId { index: first.index + number, ..first };
+        one.orders.send(Order::Service((SESSION, 5))).unwrap();
+        one.submit(next, OpKind::Write, 7);
+        assert_eq!((one.next().tag, one.next().result), (5, 5), "well {number}");
+        one.server.sweep();
+    }
 }
 
 /// By its rate another one had to wait for ten seconds.

@@ -2,9 +2,10 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use heliostat_abi::store::reply::NO_MORE;
-use heliostat_abi::store::{OpenedArea, StoreReply, StoreRequest, Way};
+use heliostat_abi::store::{OpenedArea, StoreReply, StoreRequest, Way, Why};
 use heliostat_backend_block::{Extents, Run};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::range_lock::{is_locked, lock_for_reading};
@@ -14,6 +15,9 @@ use crate::{Shared, StoreError};
 
 /// Pieces that are asked for at most: an area has 64, and each answer brings some.
 const PIECES_MAX: usize = 1024;
+/// How long an area may be busy, and how soon it is asked for again.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// A handle, and the device where that was granted.
 pub(crate) struct Opened {
@@ -26,7 +30,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// What a request for a handle was answered with.
     pub(crate) fn ask(shared: &Arc<Shared>, request: &StoreRequest) -> Result<Opened, StoreError> {
-        let (reply, fds) = shared.control.ask_store(request, &[])?;
+        let (reply, fds) = when_left(|| shared.control.ask_store(request, &[]))?;
         let StoreReply::Opened(is) = reply else { return Err(StoreError::Corrupt) };
         let mut fds = fds.into_iter();
         // From here on the handle is given back, whatever follows.
@@ -58,6 +62,20 @@ impl Opened {
             from = next;
         }
         Extents::new(runs).ok_or(StoreError::Corrupt)
+    }
+}
+
+/// Asks again while the area is busy: what a program that has ended still has at the device is over soon,
+/// and nobody is let in before.
+fn when_left<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let begun = Instant::now();
+    loop {
+        let asked = ask();
+        let is_busy = matches!(&asked, Err(StoreError::NotDone(no)) if no.why == Why::Busy);
+        if !is_busy || begun.elapsed() > BUSY_LIMIT {
+            return asked;
+        }
+        std::thread::sleep(BUSY_PAUSE);
     }
 }
 

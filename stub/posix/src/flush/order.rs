@@ -96,11 +96,11 @@ impl Order {
         self.pending[..self.used].iter().any(Pending::is_logged)
     }
 
-    /// In tests, when the oldest of the log is answered at the earliest.
+    /// In tests, when the next answer comes at the earliest; `u64::MAX` where none is awaited.
     #[cfg(feature = "flush-faults")]
-    pub fn not_before(&self) -> Option<u64> {
+    pub fn answers_at(&self) -> u64 {
         let logged = self.pending[..self.used].iter().find(|it| it.is_logged());
-        logged.map(|it| it.not_before)
+        logged.map_or(u64::MAX, |it| it.not_before)
     }
 
     /// Whether none is pending.
