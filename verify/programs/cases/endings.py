@@ -12,6 +12,8 @@ import time
 from pair import Talk, read_exactly
 
 RESET = struct.pack("ii", 1, 0)
+# futex(2) on x86-64.
+FUTEX = "202"
 # A sockaddr of no family.
 NOWHERE = struct.pack("HHIQ", socket.AF_UNSPEC, 0, 0, 0)
 
@@ -20,6 +22,15 @@ def greet(connection: socket.socket) -> None:
     """One byte each way: both ends know what they have."""
     connection.sendall(b"g")
     assert read_exactly(connection, 1) == b"g"
+
+
+def await_asleep(thread: threading.Thread) -> None:
+    """Waits until a thread sleeps in its call, and not for Python's lock: that is a futex."""
+    while True:
+        with open(f"/proc/self/task/{thread.native_id}/syscall") as told:
+            if told.read().split()[0] not in ("running", FUTEX):
+                return
+        time.sleep(0.001)
 
 
 class ResetPreparedBeforeConnect:
@@ -123,7 +134,7 @@ class ClosedBesideReader:
         greet(first)
         reader = threading.Thread(target=lambda: heard.append(talk.outcome(os.read, first.fileno(), 10)))
         reader.start()
-        time.sleep(0.005)
+        await_asleep(reader)
         number = first.fileno()
         talk.libc("shutdown", number, socket.SHUT_RDWR)
         talk.libc("close", number)

@@ -111,6 +111,10 @@ impl Worker {
         check(unsafe {
             (self.functions().listener_create)(self.worker, &params, &mut self.listener)
         })?;
+        // UCX 1.13 may say OK and have made none, and would ask that one for its address.
+        if self.listener.is_null() {
+            return Err(abi::BUSY);
+        }
         // SAFETY: a record of numbers, for which all zero is a value.
         let mut attr: abi::ListenerAttr = unsafe { std::mem::zeroed() };
         attr.field_mask = abi::LISTENER_SOCK_ADDR;
