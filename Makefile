@@ -83,7 +83,7 @@ demo-durable: setup build ## Redis that keeps every write, plain and held back, 
 
 test: setup programs ## everything that must hold: crates, loom models, lint, programs, faults
 	$(CARGO) test --workspace --no-run
-	$(MAKE) -j2 --output-sync=target test-rust test-idle
+	$(MAKE) -j2 --output-sync=line test-rust test-idle
 	$(MAKE) test-programs
 
 # One job, on processors that the crates' tests leave: those wait for most of their time.

@@ -1,4 +1,4 @@
-"""Redis that keeps every write, unmodified: plain Linux over TCP against `heliostat run --durable`.
+"""Redis that keeps every write, unmodified: plain Linux over TCP against `heliostat run --durable`, without and with `--log`.
 
 Three parts: SET with `appendfsync always` by 1 and 50 connections, both placements, the better one of
 each compared (table and picture); then the server is killed with SIGKILL in the middle of its work;
@@ -25,10 +25,11 @@ from heliostat_run import Harness, Side  # noqa: E402
 from measure import ROOT, Bench, best, figure, placements  # noqa: E402
 from picture import draw  # noqa: E402
 from redis_load import HELIOSTAT, KEPT, TCP, Load, Server  # noqa: E402
-from suite.durable import DISK, SETS_MIN, servers  # noqa: E402
+from suite.durable import DISK, LOGGED, SETS_MIN, servers  # noqa: E402
 
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "demo"
 LOADS = [Load(1), Load(50)]
+WAYS = (TCP.name, HELIOSTAT.name, LOGGED.name)
 # Writes numbered keys, one connection, until the server is gone; says the last number that was acknowledged.
 WRITER = """
 import socket, sys
@@ -59,7 +60,7 @@ def arguments() -> argparse.Namespace:
 def sample(bench: Bench, started: dict, load: Load) -> dict:
     """One line of the picture: the better placement of each way."""
     harness = bench.harness
-    ways = {arm: server for arm, server in started.items() if arm[0] in (TCP.name, HELIOSTAT.name)}
+    ways = {arm: server for arm, server in started.items() if arm[0] in WAYS}
     requests = {
         arm: redis_load.requests_for(harness, server, load, bench.seconds, "SET", SETS_MIN)
         for arm, server in ways.items()
@@ -67,12 +68,12 @@ def sample(bench: Bench, started: dict, load: Load) -> dict:
 
     def once(arm: tuple) -> dict:
         told = redis_load.once(harness, ways[arm], load, "set", requests[arm])["SET"]
-        print(f"  {load!s:>15}  {arm[0]:<10} {arm[1]:<9} {told['rate']:>10,.0f}/s", flush=True)
+        print(f"  {load!s:>15}  {arm[0]:<14} {arm[1]:<9} {told['rate']:>10,.0f}/s", flush=True)
         return told
 
     samples = bench.alternate({arm: arm for arm in ways}, once)
     entry = {"command": "SET", "load": str(load), "transports": {}}
-    for name in (TCP.name, HELIOSTAT.name):
+    for name in WAYS:
         rates = {place: [one["rate"] for one in got] for (way, place), got in samples.items() if way == name}
         place, rate = best(rates)
         p99 = statistics.median(one["p99_us"] for one in samples[name, place])
@@ -136,7 +137,7 @@ def main() -> int:
             bench = Bench(harness, asked.rounds, asked.seconds)
             started = servers(bench, folder)
             show([sample(bench, started, load) for load in LOADS])
-            arm = next(arm for arm in started if arm[0] == HELIOSTAT.name)
+            arm = next(arm for arm in started if arm[0] == LOGGED.name)
             lost = kill_and_look(harness, started[arm], folder / str(list(started).index(arm)))
         print(f"took {time.monotonic() - started_at:.0f} s")
         return int(lost > 0)

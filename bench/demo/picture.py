@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter  # noqa: E402
 
-COLOURS = {"TCP": "#9aa5b1", "Unix socket": "#5b8db8", "Heliostat": "#e07b00"}
+COLOURS = {"TCP": "#9aa5b1", "Unix socket": "#5b8db8", "Heliostat": "#e07b00", "Heliostat, log": "#b84a00"}
 BAR_WIDTH = 0.27
 
 
@@ -33,7 +33,7 @@ def draw_bars(axes, entries: list[dict], transport: str, offset: float) -> None:
     for place, value, entry in zip(places, values, entries):
         ratio = value["per_second"] / entry["transports"]["TCP"]["per_second"]
         label = short(value["per_second"]) + ("" if transport == "TCP" else f"\n{ratio:.1f}×")
-        weight = "bold" if transport == "Heliostat" else "normal"
+        weight = "bold" if transport.startswith("Heliostat") else "normal"
         axes.text(place, value["highest"] * 1.06, label, ha="center", va="bottom", fontsize=8.5, weight=weight)
 
 

@@ -13,6 +13,7 @@ use heliostat_abi::place::{
     DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE,
     SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
 };
+use heliostat_control::config::Durable;
 use heliostat_control::policy::{Access, PathGrant};
 
 use crate::args::RunArguments;
@@ -166,19 +167,7 @@ fn prepare(
     if arguments.no_direct {
         environment.set(DIRECT_VARIABLE, "0");
     }
-    if !arguments.durable.is_empty() {
-        environment.set(DURABLE_VARIABLE, arguments.durable.join("\n"));
-    }
-    // The variable may be told from outside, or by a run around this one.
-    let log =
-        environment.get(DURABLE_LOG_VARIABLE).map(PathBuf::from).filter(|it| it.is_absolute());
-    if let Some(log) = arguments.log.clone().or(log) {
-        match recover::prepare(&log, arguments.verbose) {
-            Ok(path) => environment.set(DURABLE_LOG_VARIABLE, path),
-            Err(why) if arguments.require => return Err(why),
-            Err(why) => say(format_args!("durable files are flushed themselves: {why}")),
-        }
-    }
+    set_durable(environment, arguments)?;
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");
     }
@@ -189,6 +178,29 @@ fn prepare(
     }
     cache_sites()?;
     covered.map_err(|why| why.to_string())
+}
+
+/// Which files are durable, and by which log: as this command was told, or else by the configuration.
+fn set_durable(environment: &mut Environment, arguments: &RunArguments) -> Result<(), String> {
+    let (mut files, mut log) = (arguments.durable.clone(), arguments.log.clone());
+    if let Some(config) = arguments.config.as_deref().filter(|_| files.is_empty()) {
+        let named = |error: String| format!("{}: {error}", config.display());
+        let text = std::fs::read_to_string(config).map_err(|error| named(error.to_string()))?;
+        let found = Durable::of_text(&text).map_err(|error| named(error.to_string()))?;
+        (files, log) = (found.files, log.or(found.log));
+    }
+    if !files.is_empty() {
+        environment.set(DURABLE_VARIABLE, files.join("\n"));
+    }
+    // The variable may be told from outside, or by a run around this one.
+    let told = environment.get(DURABLE_LOG_VARIABLE).map(PathBuf::from);
+    let Some(log) = log.or(told.filter(|path| path.is_absolute())) else { return Ok(()) };
+    match recover::prepare(&log, arguments.verbose) {
+        Ok(path) => environment.set(DURABLE_LOG_VARIABLE, path),
+        Err(why) if arguments.require => return Err(why),
+        Err(why) => say(format_args!("durable files are flushed themselves: {why}")),
+    }
+    Ok(())
 }
 
 /// Makes sure that the system-call sites of this machine's libc are known to the stub; looks once.

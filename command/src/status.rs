@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::args::{ControlPlace, Look};
 use crate::client::ask;
-use crate::delegated;
 use crate::place::{meant, surroundings};
 use crate::show::{print, ShowError};
 use crate::table::{bytes, cell, list, Table};
+use crate::{delegated, store};
 
 /// `heliostat status`.
 pub fn status(look: &Look) -> Result<(), ShowError> {
@@ -56,7 +56,7 @@ pub fn status_text(status: &Value) -> String {
         ports.row([cell(port, "address"), cell(port, "uid"), listeners, cell(port, "channels")]);
     }
     format!(
-        "heliostatd {} (process {}), up {} s, {} sessions, {} addresses, {} channels\n{}\n{}\n{}{}",
+        "heliostatd {} (process {}), up {} s, {} sessions, {} addresses, {} channels\n{}\n{}\n{}{}{}",
         cell(status, "version"),
         cell(status, "pid"),
         cell(status, "uptime_s"),
@@ -67,6 +67,7 @@ pub fn status_text(status: &Value) -> String {
         sessions.render(),
         ports.render(),
         delegated::status_text(status),
+        store::status_text(&status["store"]),
     )
 }
 

@@ -7,6 +7,8 @@ mod init;
 mod offline;
 mod shown;
 
+pub use shown::{explain_text, status_text};
+
 use std::fmt;
 use std::fs::File;
 use std::os::fd::AsRawFd;

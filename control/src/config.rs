@@ -5,6 +5,7 @@
 //! silently ignored is worse than none.
 
 mod cluster;
+mod durable;
 pub(crate) mod error;
 pub(crate) mod field;
 mod locks;
@@ -17,6 +18,7 @@ mod store;
 pub use cluster::{
     Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport, EtcdAccess,
 };
+pub use durable::Durable;
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;
@@ -58,6 +60,8 @@ pub struct Config {
     pub locks: Locks,
     /// Remote procedure calls.
     pub rpc: Rpc,
+    /// Durable files of programs that are run by this configuration.
+    pub durable: Durable,
     /// The store, and areas of it.
     pub store: Store,
     /// Who may what.

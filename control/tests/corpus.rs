@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use heliostat_abi::file::delegated::{OpKind, Operation, OPERATION_BYTES_MAX};
 use heliostat_abi::memory::peer::{PeerAnswer, PeerControl, PeerOperation, PeerReply};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::session::record::Request;
+use heliostat_abi::session::record::{Own, Request};
 use heliostat_abi::session::report::{Entry, ENTRY_BYTES};
 use heliostat_abi::session::restriction::{Destination, Services};
 use heliostat_abi::snapshot::region::{RegionName, NAME_BYTES, OWN_USER};
+use heliostat_abi::store::request::FIRST;
+use heliostat_abi::store::{StoreReply, StoreRequest};
 use heliostat_control::config::{Config, Names};
 use heliostat_control::policy::Policy;
 
@@ -167,6 +169,36 @@ fn is_rpc_message(bytes: &[u8]) -> bool {
     control.iter().for_each(|it| assert_eq!(it.encode(), header));
     reply.iter().for_each(|it| assert_eq!(it.encode().0, header));
     message.is_ok() || answer.is_ok() || control.is_ok() || reply.is_ok()
+}
+
+#[test]
+fn every_record_of_the_store_in_the_corpus_means_one_thing_or_nothing() {
+    let mut meant = 0;
+    for input in corpus("store_record") {
+        for bytes in std::iter::once(input.clone()).chain(mutations(&input)) {
+            let Some((number, rest)) = bytes.split_first() else { continue };
+            let number = FIRST + u16::from(*number);
+            let request = Own { number, body: body(rest) };
+            if let Ok(decoded) = StoreRequest::decode(&request) {
+                assert_eq!(decoded.encode(), request);
+                meant += 1;
+            }
+            let reply = Own { number, body: body(rest) };
+            if let Ok(decoded) = StoreReply::decode(&reply) {
+                assert_eq!(decoded.encode(), reply);
+                meant += 1;
+            }
+        }
+    }
+    assert!(meant > 100, "the corpus has {meant} records that mean something");
+}
+
+/// What there is of a body, and zeroes behind it.
+fn body<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
+    let mut body = [0; BYTES];
+    let length = bytes.len().min(BYTES);
+    body[..length].copy_from_slice(&bytes[..length]);
+    body
 }
 
 #[test]

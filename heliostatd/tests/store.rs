@@ -78,7 +78,9 @@ fn a_store_has_no_more_areas_than_it_was_made_for() {
     let file = StoreFile::new(128 * GRAIN);
     let daemon = Daemon::with(&file.config(""), &[]);
     let (mut client, _) = daemon.session();
-    (0..AREAS).for_each(|number| drop(client.create(&format!("a/{number}"), GRAIN).unwrap()));
+    for number in 0..AREAS {
+        client.create(&format!("a/{number}"), GRAIN).unwrap();
+    }
     let full = client.create("more", GRAIN).unwrap_err();
     assert_eq!((full.why, full.found), (Why::TooMany, AREAS.into()));
     assert_eq!(client.areas().len(), AREAS as usize);

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use heliostat_abi::session::record::Request;
 use heliostat_abi::store::{AreaRights, StoreReply, StoreRequest, WayWanted};
 use heliostat_base::sys::Errno;
-use support::stores::{creation, told, StoreFile, Told, GRAIN};
+use support::stores::{creation, is_later, told, StoreFile, Told, GRAIN};
 use support::{await_that, Client, Daemon};
 
 /// Names that areas come and go by.
 const NAMES: u64 = 6;
-const ROUNDS: u64 = 25;
+/// How often the control plane is killed, unless HELIOSTAT_KILLS says.
+const KILLS: u64 = 25;
 
 /// What a program knows of its areas: the size that was answered last, and the one that it has asked
 /// for since, where nothing is no area.
@@ -34,7 +35,10 @@ impl Random {
 fn ask(client: &mut Client, sequence: u32, request: &StoreRequest) -> Result<Told, Errno> {
     client.socket.send(&Request::Own(request.encode()).encode(sequence), &[])?;
     let (reply, _, fds) = client.receive()?;
-    Ok(told(reply, fds))
+    match told(reply, fds) {
+        later if is_later(&later) => ask(client, sequence, &StoreRequest::Outcome),
+        answer => Ok(answer),
+    }
 }
 
 /// Changes areas at random until the control plane is gone.
@@ -79,7 +83,8 @@ fn what_was_answered_is_there_after_the_control_plane_was_killed_at_any_time() {
     let mut daemon = Daemon::with(&file.config(""), &[]);
     let mut random = Random(0x5eed_0001);
     let mut known: Known = (0..NAMES).map(|name| (name, (None, None))).collect();
-    for round in 0..ROUNDS {
+    let kills = std::env::var("HELIOSTAT_KILLS").ok().and_then(|it| it.parse().ok());
+    for round in 0..kills.unwrap_or(KILLS) {
         let (mut client, _) = daemon.session();
         let pause = std::time::Duration::from_micros(500 + random.below(40_000));
         let pid = rustix::process::Pid::from_raw(daemon.pid() as i32).unwrap();

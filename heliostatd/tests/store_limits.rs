@@ -79,7 +79,7 @@ fn other_users_have_what_the_owner_gives_and_are_not_trusted_with_the_device() {
         (client, made.handle)
     });
     let (mut client, handle) = own.unwrap();
-    let mut open = |rights| {
+    let open = |rights| {
         let mut other = as_user(NEIGHBOUR, connect).unwrap();
         other.open_area_of(ATTACKERS[0], "mine", rights, WayWanted::Any).map_err(|no| no.why)
     };

@@ -51,6 +51,39 @@ fn two_programs_share_an_area_by_both_ways_and_each_sees_what_the_other_has_writ
 }
 
 #[test]
+fn bytes_at_any_offset_are_read_and_written_and_those_beside_them_stay() {
+    for way in WAYS {
+        let (_file, daemon) = store(512 * GRAIN, "");
+        let mut one = Program::start(&daemon);
+        one.does(&format!("create a {} {way}", 256 * GRAIN));
+        one.does("write a 0 1048576 5");
+        one.does("write_at a 4097 600000 6");
+        assert_eq!(one.say("read_at a 4097 600000"), "all 6");
+        assert_eq!(one.say("read_at a 0 4097"), "all 5");
+        assert_eq!(
+            (one.say("read_at a 604097 3"), one.say("read_at a 1048575 1")),
+            ("all 5".into(), "all 5".into())
+        );
+        one.does("write_at a 1048574 2 7");
+        assert_eq!(
+            (one.say("read_at a 1048574 2"), one.say("read_at a 1048573 1")),
+            ("all 7".into(), "all 5".into())
+        );
+        assert_eq!(one.say("write_at a 1048575 2 7"), "error operation");
+    }
+}
+
+#[test]
+fn threads_of_one_program_drive_devices_of_their_own_and_meet_no_others_bytes() {
+    for way in WAYS {
+        let (_file, daemon) = store(512 * GRAIN, "");
+        let mut one = Program::start(&daemon);
+        one.does(&format!("create a {} {way}", 256 * GRAIN));
+        one.does("threads a 8");
+    }
+}
+
+#[test]
 fn an_area_grows_shrinks_and_ends_by_either_way() {
     for way in WAYS {
         let (_file, daemon) = store(64 * GRAIN, "");

@@ -3,11 +3,13 @@
 use std::fmt;
 
 use heliostat_abi::code::Code;
+use heliostat_backend_log::LogError;
 use heliostat_client::ControlError;
 use heliostat_stub_lock::LockError;
 use heliostat_stub_memory::MemoryError;
 use heliostat_stub_rpc::RpcError;
 use heliostat_stub_snapshot::{AttachError, NamedError, PinError};
+use heliostat_stub_store::{StoreError, Why};
 
 /// What went wrong, and on which side.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +37,8 @@ pub enum NameFault {
     End,
     /// A limit is reached.
     Full(String),
+    /// The store has no room for it.
+    NoRoom(String),
     /// It is of a kind that has no bytes here.
     Unreadable(String),
     /// Nothing was heard in time.
@@ -54,7 +58,7 @@ impl NameFault {
             Self::Denied => libc::EACCES,
             Self::ReadOnly => libc::EROFS,
             Self::Length { .. } => libc::EINVAL,
-            Self::End => libc::ENOSPC,
+            Self::End | Self::NoRoom(_) => libc::ENOSPC,
             Self::Full(_) => libc::ENFILE,
             Self::Unreadable(_) => libc::EOPNOTSUPP,
             Self::Late | Self::Broken(_) => libc::EIO,
@@ -76,7 +80,9 @@ impl fmt::Display for NameFault {
             }
             Self::End => f.write_str("nothing can be written behind its last byte"),
             Self::Late => f.write_str("nothing was heard in time"),
-            Self::Full(why) | Self::Unreadable(why) | Self::Broken(why) => f.write_str(why),
+            Self::Full(why) | Self::NoRoom(why) | Self::Unreadable(why) | Self::Broken(why) => {
+                f.write_str(why)
+            }
         }
     }
 }
@@ -155,6 +161,32 @@ impl From<AttachError> for NameFault {
         match error {
             AttachError::Pin(PinError::Gone) => Self::Stale,
             AttachError::Pin(PinError::NoRoom) => Self::Full(error.to_string()),
+            _ => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for NameFault {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Name(_) => Self::NotFound,
+            StoreError::Control(error) => error.into(),
+            StoreError::NotDone(not_done) => match not_done.why {
+                Why::NotFound => Self::NotFound,
+                Why::Denied => Self::Denied,
+                Why::Size => Self::Length { wanted: not_done.wanted, found: not_done.found },
+                Why::NoRoom | Why::Fragmented => Self::NoRoom(not_done.to_string()),
+                _ => Self::Broken(not_done.to_string()),
+            },
+            _ => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+impl From<LogError> for NameFault {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::NoLog(_) => Self::Unreadable(error.to_string()),
             _ => Self::Broken(error.to_string()),
         }
     }

@@ -7,6 +7,7 @@
 //! /lock/NAME  /rpc/NAME         the state of a lock, of a function
 //! /memory/NAME                  a region's bytes
 //! /snapshot/NAME/NUMBER         a version's bytes; `current` is the newest
+//! /store/NAME                   an area's bytes; of a log or queue `data` and `records`
 //! ```
 //! `heliostat mount` and `heliostat ls`, `cat`, `cp` are thin on top of this crate. Everything is asked
 //! as any program asks it, through the stubs and in this process's one session, so the rights are those
@@ -31,6 +32,7 @@ mod sessions;
 mod shelf;
 mod snapshot;
 mod status;
+mod store;
 mod text;
 
 pub use fault::NameFault;

@@ -9,12 +9,13 @@ use crate::path::NamePath;
 use crate::rpc::FunctionNames;
 use crate::snapshot::VersionNames;
 use crate::status::{told, Status};
+use crate::store::AreaNames;
 use crate::text::text;
 use crate::{net, sessions, Entry, Found, NameFault};
 
 /// What lies at the root.
 pub(crate) const SERVICES: &[&str] =
-    &["lock", "memory", "net", "rpc", "sessions", "snapshot", STATUS];
+    &["lock", "memory", "net", "rpc", "sessions", "snapshot", STATUS, "store"];
 /// The one that is no folder.
 const STATUS: &str = "status";
 
@@ -25,6 +26,7 @@ pub struct Names {
     memory: ListedNames<RegionNames>,
     functions: ListedNames<FunctionNames>,
     versions: VersionNames,
+    areas: ListedNames<AreaNames>,
 }
 
 impl Names {
@@ -38,6 +40,7 @@ impl Names {
             memory: ListedNames::new(own, RegionNames::default()),
             functions: ListedNames::new(own, FunctionNames::default()),
             versions: VersionNames::new(own),
+            areas: ListedNames::new(own, AreaNames::default()),
         }
     }
 
@@ -57,6 +60,7 @@ impl Names {
             "rpc" => self.functions.look(rest),
             "sessions" => sessions::look(&self.status, rest),
             "snapshot" => self.versions.look(&self.status, rest),
+            "store" => self.areas.look(rest),
             _ => Err(NameFault::NotFound),
         }
     }
@@ -75,6 +79,7 @@ impl Names {
             "rpc" => self.functions.list(rest),
             "sessions" => sessions::entries(&self.status, rest),
             "snapshot" => self.versions.list(&self.status, rest),
+            "store" => self.areas.list(rest),
             _ => Err(NameFault::NotFound),
         }
     }

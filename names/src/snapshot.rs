@@ -47,7 +47,8 @@ impl VersionNames {
         if path.is_empty() {
             return Ok(Found::Folder);
         }
-        let told = match self.shelf(status, false) {
+        // Whose producer has died may have another at any moment.
+        let told = match self.shelf(status, self.attached.has_deserted()) {
             // What is attached to needs nobody else.
             Err(NameFault::Broken(why)) => self.known().ok_or(NameFault::Broken(why))?,
             told => told?,

@@ -8,6 +8,8 @@
 //   peek OFFSET BYTES     reads from it                                         -> peeked TEXT
 //   lock NAME             holds a lock                                          -> held
 //   serve NAME            serves a function                                     -> served
+//   log PLACE BYTES       opens a log, or makes it                              -> log
+//   append TEXT           appends a line to it, durable                         -> appended
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -17,12 +19,14 @@
 
 #include "../../bind/c/examples/check.h"
 #include "heliostat.h"
+#include "heliostat/log.h"
 
 enum { LINE = 512, TEXT = 400, COLOURS = 4 };
 
 static uint64_t *cells;
 static size_t cell_count;
 static heliostat_region *snapshots;
+static heliostat_log *opened;
 static heliostat_memory *memory;
 static heliostat_memory_region *region;
 
@@ -84,8 +88,23 @@ static int served(const char *name) {
   return 0;
 }
 
+static int logged(const char *place, uint64_t bytes) {
+  CHECK(heliostat_log_open_or_create(place, bytes, &opened));
+  printf("log\n");
+  return 0;
+}
+
+// Entries as programs write them to a file: lines.
+static int append(char *text) {
+  heliostat_position position;
+  strcat(text, "\n");
+  CHECK(heliostat_log_append_sync(opened, (const uint8_t *)text, strlen(text), &position));
+  printf("appended\n");
+  return 0;
+}
+
 static int obey(const char *line) {
-  char text[TEXT + 1] = "";
+  char text[TEXT + 2] = "";
   uint64_t number = 0, bytes = 0;
   int lasting = 0;
   uint32_t others = 0;
@@ -109,6 +128,8 @@ static int obey(const char *line) {
   }
   if (sscanf(line, "lock %400s", text) == 1) return held(text);
   if (sscanf(line, "serve %400s", text) == 1) return served(text);
+  if (sscanf(line, "log %400s %" SCNu64, text, &bytes) == 2) return logged(text, bytes);
+  if (sscanf(line, "append %400s", text) == 1) return append(text);
   fprintf(stderr, "what is %s", line);
   return 1;
 }

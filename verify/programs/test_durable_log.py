@@ -156,3 +156,76 @@ def test_who_may_not_have_the_log_flushes_the_file_and_says_why(harness, tmp_pat
     assert explained(harness, one)["counters"]["logged_flushes"] > 0
     told = explained(harness, other)
     assert told["counters"]["logged_flushes"] == 0 and told["unlogged_reasons"]["LogInUse"] > 0, told
+
+
+# Writes a file and flushes it by the log, then changes it otherwise, flushes that, and kills itself.
+CHANGES = """
+import os, sys
+way, path = sys.argv[1:]
+fd = os.open(path, os.O_RDWR | os.O_CREAT | (os.O_APPEND if way == "appended" else 0))
+def put(text):
+    os.write(fd, text)
+    os.fdatasync(fd)
+for number in range(50):
+    put(b"old %03d\\n" % number)
+if way == "middle":
+    os.lseek(fd, 16, 0)
+    put(b"NEW")
+if way == "middle_at":
+    os.pwrite(fd, b"NEW", 16)
+    os.fdatasync(fd)
+if way == "cut":
+    os.ftruncate(fd, 24)
+    os.lseek(fd, 0, 2)
+    put(b"NEW")
+if way == "emptied":
+    os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))
+    os.lseek(fd, 0, 0)
+    put(b"NEW")
+if way == "doubled":
+    other = os.dup(fd)
+    os.lseek(other, 16, 0)
+    os.write(other, b"NEW")
+    os.fdatasync(fd)
+if way == "opened":
+    other = os.open(path, os.O_WRONLY)
+    os.pwrite(other, b"NEW", 16)
+    os.fdatasync(fd)
+if way == "child":
+    if os.fork() == 0:
+        os.pwrite(fd, b"NEW", 16)
+        os._exit(0)
+    os.wait()
+    os.fdatasync(fd)
+if way == "replaced":
+    os.rename(path, path + ".old")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    put(b"NEW")
+os.kill(os.getpid(), 9)
+"""
+WAYS = ["middle", "middle_at", "cut", "emptied", "doubled", "opened", "child", "replaced"]
+
+
+def change(harness: Harness, way: str, path: Path, log: Path) -> bytes:
+    told = {"HELIOSTAT_DURABLE": "*.aof", "HELIOSTAT_DURABLE_LOG": str(log)}
+    program = harness.start(Side.HELIOSTAT, [sys.executable, "-c", CHANGES, way, path], env=told)
+    program.wait(60)
+    assert not program.errors()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_changed_otherwise_is_not_undone(harness, tmp_path, way):
+    path, log = tmp_path / "x.aof", tmp_path / "log"
+    content = change(harness, way, path, log)
+    assert b"NEW" in content
+    recover(log, "--force")
+    assert path.read_bytes() == content
+
+
+def test_what_was_appended_is_put_back(harness, tmp_path):
+    path, log = tmp_path / "x.aof", tmp_path / "log"
+    content = change(harness, "appended", path, log)
+    os.truncate(path, 8)
+    assert "bytes were put back" in recover(log, "--force")
+    assert path.read_bytes() == content

@@ -18,7 +18,7 @@ import pytest
 from heliostat_run import Harness, Program, Side
 
 SOURCE = Path(__file__).with_name("durable_raw_ways.c")
-DELAY = 0.06
+DELAY = 0.15
 # Of what is done before the flush, the reason that `heliostat explain` names.
 REASONS = {"code": "Uncaught", "code_later": "Uncaught", "ring": "Ring"}
 # That one is ended by a signal, as it would be plainly.

@@ -1,4 +1,6 @@
-//! How a write is made durable on a device.
+//! How a write is made durable on a device, and in which units it is driven.
+
+use crate::wire::{Reader, WireError};
 
 /// The way that was found to cost least on the device, or was configured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -27,5 +29,19 @@ impl DurableBy {
     /// The word that configurations and people use for it.
     pub fn word(self) -> &'static str {
         Self::NAMES.into_iter().find(|(way, _)| *way == self).map_or("?", |(_, word)| word)
+    }
+}
+
+pub(super) fn take_durable_by(r: &mut Reader<'_>) -> Result<DurableBy, WireError> {
+    let number = r.u32();
+    let wrong = WireError::Field { name: "way of durable writes", found: u64::from(number) };
+    DurableBy::from_number(number).ok_or(wrong)
+}
+
+/// What others divide by.
+pub(super) fn take_unit(r: &mut Reader<'_>, name: &'static str) -> Result<u32, WireError> {
+    match r.u32() {
+        unit if unit.is_power_of_two() => Ok(unit),
+        found => Err(WireError::Field { name, found: u64::from(found) }),
     }
 }

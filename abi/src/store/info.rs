@@ -8,9 +8,8 @@
 //!  96 text
 //! ```
 
-use super::durability::DurableBy;
+use super::durability::{take_durable_by, take_unit, DurableBy};
 use super::not_done::{decode_text, encode_text};
-use super::reply::{take_durable_by, take_unit};
 use crate::wire::{Reader, WireError, Writer};
 
 const PAST_CACHE: u32 = 1;

@@ -12,7 +12,7 @@
 //! NotDone  see `not_done.rs`
 //! ```
 
-use super::durability::DurableBy;
+use super::durability::{take_durable_by, take_unit, DurableBy};
 use super::info::StoreInfo;
 use super::limits::{LISTED_PER_REPLY_MAX, PIECES_PER_REPLY_MAX};
 use super::listed::ListedArea;
@@ -220,20 +220,6 @@ impl OpenedArea {
             memory_alignment: take_unit(r, "alignment")?,
             pieces: r.u32(),
         })
-    }
-}
-
-pub(super) fn take_durable_by(r: &mut Reader<'_>) -> Result<DurableBy, WireError> {
-    let number = r.u32();
-    let wrong = WireError::Field { name: "way of durable writes", found: u64::from(number) };
-    DurableBy::from_number(number).ok_or(wrong)
-}
-
-/// What others divide by.
-pub(super) fn take_unit(r: &mut Reader<'_>, name: &'static str) -> Result<u32, WireError> {
-    match r.u32() {
-        unit if unit.is_power_of_two() => Ok(unit),
-        found => Err(WireError::Field { name, found: u64::from(found) }),
     }
 }
 

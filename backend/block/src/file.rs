@@ -19,7 +19,7 @@
 //! device as a whole has failed then.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,11 +141,6 @@ impl FileDevice {
     /// It is there, or there is no room: what was written of it is removed.
     pub fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
         open::create(path, bytes)
-    }
-
-    /// The descriptors that are this device's own, for who closes descriptors by their numbers.
-    pub fn own_descriptors(&self) -> [Option<i32>; 2] {
-        [Some(self.file.as_raw_fd()), self.requests.descriptor()]
     }
 
     /// Whether bytes go past the page cache.
@@ -310,10 +305,6 @@ impl FileDevice {
 impl Device for FileDevice {
     fn event(&mut self) -> Option<Arc<OwnedFd>> {
         self.requests.event().map(Arc::new)
-    }
-
-    fn descriptor(&self) -> Option<i32> {
-        self.requests.descriptor()
     }
 
     fn forget(&mut self, memory: &Arc<SharedMapping>) {

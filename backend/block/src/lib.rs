@@ -154,11 +154,6 @@ pub trait Device: Send {
         None
     }
 
-    /// Readable when something has completed that nobody has reaped, where there is such a thing.
-    fn descriptor(&self) -> Option<i32> {
-        None
-    }
-
     /// Lets go of a mapping that no operation will name any more. A device may have the kernel keep
     /// pages of what is transferred often, and keeps the mapping until it hears this.
     fn forget(&mut self, _memory: &Arc<SharedMapping>) {}

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0   "HDF1"  4  path bytes u16   6  zero u16   8  boot id, 16 bytes
-//! 24  device u64   32  inode u64   40  born, seconds i64   48  nanoseconds u32   52  zero u32
+//! 24  device u64   32  inode u64   40  born, seconds i64   48  nanoseconds u32   52  when u32
 //! 56  offset u64   64  path   then: bytes from that offset of the file on
 //!
 //! 0   "HDR1"  4  zero u32   8  boot id, 16 bytes       recovery has begun in that run of the machine
@@ -36,6 +36,8 @@ pub struct Head<'a> {
     pub file: Birth,
     /// Where in it the bytes begin.
     pub offset: u64,
+    /// When it was, in seconds since 1970.
+    pub when: u32,
     /// Its path then.
     pub path: &'a [u8],
 }
@@ -76,6 +78,7 @@ impl Head<'_> {
         bytes[32..40].copy_from_slice(&self.file.inode.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.file.born.0.to_le_bytes());
         bytes[48..52].copy_from_slice(&self.file.born.1.to_le_bytes());
+        bytes[52..56].copy_from_slice(&self.when.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.offset.to_le_bytes());
         bytes
     }
@@ -104,12 +107,13 @@ pub fn decode(bytes: &[u8]) -> Result<Entry<'_>, Malformed> {
 fn appended(bytes: &[u8]) -> Result<Entry<'_>, Malformed> {
     let u64_at = |at| array(bytes, at).map(u64::from_le_bytes);
     let path_bytes = usize::from(u16::from_le_bytes(array(bytes, 4)?));
-    if array(bytes, 6)? != [0u8; 2] || array(bytes, 52)? != [0u8; 4] {
+    if array(bytes, 6)? != [0u8; 2] {
         return Err(Malformed::Field("reserved bytes"));
     }
     let born = (u64_at(40)? as i64, u32::from_le_bytes(array(bytes, 48)?));
     let file = Birth { device: u64_at(24)?, inode: u64_at(32)?, born };
     let (boot, offset) = (array(bytes, 8)?, u64_at(56)?);
+    let when = u32::from_le_bytes(array(bytes, 52)?);
     let (found, wanted) = (bytes.len(), HEAD_BYTES + path_bytes);
     let path = bytes.get(HEAD_BYTES..wanted).ok_or(Malformed::Short { found, wanted })?;
     if path.first() != Some(&b'/') || path.len() > PATH_BYTES_MAX || path.contains(&0) {
@@ -119,7 +123,7 @@ fn appended(bytes: &[u8]) -> Result<Entry<'_>, Malformed> {
     if offset.checked_add(content.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
         return Err(Malformed::Field("offset"));
     }
-    Ok(Entry::Appended(Head { boot, file, offset, path }, content))
+    Ok(Entry::Appended(Head { boot, file, offset, when, path }, content))
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Malformed> {
@@ -143,7 +147,7 @@ mod tests {
 
     fn sample(content: &[u8]) -> Vec<u8> {
         let file = Birth { device: 3, inode: 4, born: (-5, 6) };
-        let head = Head { boot: [7; 16], file, offset: 8, path: b"/a/b" };
+        let head = Head { boot: [7; 16], file, offset: 8, when: 9, path: b"/a/b" };
         [&head.encode()[..], head.path, content].concat()
     }
 
@@ -152,6 +156,7 @@ mod tests {
         let bytes = sample(b"content");
         let Ok(Entry::Appended(head, content)) = decode(&bytes) else { panic!("an entry") };
         assert_eq!((head.boot, head.offset, head.path), ([7; 16], 8, &b"/a/b"[..]));
+        assert_eq!(head.when, 9);
         assert_eq!(head.file, Birth { device: 3, inode: 4, born: (-5, 6) });
         assert_eq!(content, b"content");
         assert_eq!(decode(&mark([9; 16])), Ok(Entry::Mark([9; 16])));
@@ -170,9 +175,7 @@ mod tests {
                 let _ = decode(&changed);
             }
         }
-        for (at, field) in
-            [(6, "reserved bytes"), (52, "reserved bytes"), (63, "offset"), (64, "path")]
-        {
+        for (at, field) in [(6, "reserved bytes"), (63, "offset"), (64, "path")] {
             let mut changed = bytes.clone();
             changed[at] = 0xff;
             assert_eq!(decode(&changed), Err(Malformed::Field(field)));

@@ -8,8 +8,9 @@
 //! Entries of this very run of the machine need nothing but a flush: the kernel has all that the
 //! program has written. Of an earlier run, each entry's bytes are written where they differ. An
 //! entry that begins behind the file's end was never acknowledged: what comes before it was not
-//! durable either. A file that somebody has written to since the machine came up is not touched,
-//! unless it was this that has written, which the mark tells. Nothing is trimmed before all of it
+//! durable either. A file that somebody has written to since the machine came up, or so long after an
+//! entry that the kernel must have written that back by then, is not touched where it differs, unless it
+//! was this that has written, which the mark tells. Nothing is trimmed before all of it
 //! has gone well, so it may be cut off at any point and done again.
 
 use std::fmt;
@@ -17,17 +18,20 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heliostat_backend_log::{Log, LogError, Position};
 use heliostat_base::call::Birth;
 
 use crate::boot::Boot;
-use crate::entry::{self, Entry, Malformed};
+use crate::entry::{self, Entry, Head, Malformed};
 use crate::find::{find, Found};
 
 /// Files that one log has entries of at most.
 const FILES_MAX: usize = 4096;
 const COMPARED_BYTES: usize = 64 << 10;
+/// By then the kernel has written back what was written (its limit is 30 s unless somebody changes it).
+const WRITTEN_BACK: Duration = Duration::from_secs(60);
 
 /// What became of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +49,7 @@ pub enum What {
     Missing,
     /// Another file has its path.
     Another,
-    /// Somebody has written to it since the machine came up.
+    /// Somebody has written to it since the machine came up, or long after the log.
     Changed,
     /// The kernel refused.
     Failed {
@@ -110,7 +114,8 @@ struct Target {
     is_old: bool,
     file: Option<File>,
     bytes: u64,
-    written_since: bool,
+    modified: SystemTime,
+    since_boot: bool,
     what: What,
     /// An entry was met that begins behind its end.
     is_cut: bool,
@@ -137,7 +142,7 @@ pub fn recover(log: &Log, boot: &Boot, force: bool) -> Result<Outcome, RecoverEr
     each(log, |entry| {
         if let Entry::Appended(head, bytes) = entry {
             if let Some(target) = targets.iter_mut().find(|target| target.birth == head.file) {
-                target.put(head.offset, bytes, force || is_marked);
+                target.put(&head, bytes, force || is_marked);
             }
         }
         Ok(())
@@ -193,9 +198,9 @@ fn each(
 
 impl Target {
     fn new(birth: Birth, path: &Path, is_old: bool) -> Target {
-        let (file, bytes, written_since) = (None, 0, false);
+        let (file, bytes, modified, since_boot) = (None, 0, UNIX_EPOCH, false);
         let (path, what, is_cut) = (path.to_owned(), What::Flushed, false);
-        Target { birth, path, is_old, file, bytes, written_since, what, is_cut }
+        Target { birth, path, is_old, file, bytes, modified, since_boot, what, is_cut }
     }
 
     fn look_up(&mut self, boot: &Boot) {
@@ -203,7 +208,8 @@ impl Target {
             Found::File(file, path) => match file.metadata() {
                 Ok(told) => {
                     self.bytes = told.len();
-                    self.written_since = told.modified().is_ok_and(|at| at >= boot.began);
+                    self.modified = told.modified().unwrap_or(UNIX_EPOCH);
+                    self.since_boot = self.modified >= boot.began;
                     (self.path, self.file) = (path, Some(file));
                     What::Flushed
                 }
@@ -218,7 +224,8 @@ impl Target {
     }
 
     /// Writes the bytes of one entry where they differ.
-    fn put(&mut self, offset: u64, bytes: &[u8], may_change: bool) {
+    fn put(&mut self, head: &Head<'_>, bytes: &[u8], may_change: bool) {
+        let offset = head.offset;
         let Some(file) = &self.file else { return };
         if !self.is_old || self.what.is_refused() || self.is_cut {
             return;
@@ -229,7 +236,7 @@ impl Target {
         }
         match is_there(file, offset, bytes) {
             Ok(true) => return,
-            Ok(false) if self.written_since && !may_change => {
+            Ok(false) if self.is_anothers(head.when) && !may_change => {
                 self.what = What::Changed;
                 return;
             }
@@ -245,6 +252,12 @@ impl Target {
             Err(error) => failed(&error),
         };
         self.bytes = self.bytes.max(offset + bytes.len() as u64);
+    }
+
+    /// Whether somebody has written to it after the machine came up, or long after this.
+    fn is_anothers(&self, when: u32) -> bool {
+        let entry = UNIX_EPOCH + Duration::from_secs(when.into());
+        self.since_boot || self.modified > entry + WRITTEN_BACK
     }
 
     /// Makes it durable, and its name.
@@ -302,7 +315,7 @@ impl fmt::Display for What {
             Self::Gone => f.write_str("it was removed since"),
             Self::Missing => f.write_str("it is not there"),
             Self::Another => f.write_str("another file has its name"),
-            Self::Changed => f.write_str("it was written since the machine came up"),
+            Self::Changed => f.write_str("somebody has written to it since"),
             Self::Failed { errno } => std::io::Error::from_raw_os_error(*errno).fmt(f),
         }
     }

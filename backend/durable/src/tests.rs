@@ -23,6 +23,8 @@ use crate::entry::{self, Entry, Head};
 use crate::{recover, Boot, What};
 
 const AREA: Area = Area { offset: 0, bytes: 24 << 10 };
+const GEOMETRY: Geometry =
+    Geometry { bytes: 0, sector_bytes: 512, memory_alignment: 512, discard_zeroes: false };
 const PAGE: usize = 512;
 const OLD_BOOT: [u8; 16] = [1; 16];
 const LONG_AGO: Duration = Duration::from_secs(1000);
@@ -65,7 +67,8 @@ impl Scene {
 
     fn entry(&self, offset: usize, bytes: &[u8]) -> Vec<u8> {
         let path = self.path.as_os_str().as_bytes();
-        let head = Head { boot: OLD_BOOT, file: self.birth, offset: offset as u64, path };
+        let (boot, when) = (OLD_BOOT, LONG_AGO.as_secs() as u32);
+        let head = Head { boot, file: self.birth, offset: offset as u64, when, path };
         [&head.encode()[..], path, bytes].concat()
     }
 }
@@ -75,9 +78,7 @@ fn long_ago() -> SystemTime {
 }
 
 fn memory() -> MemoryDevice {
-    let geometry =
-        Geometry { bytes: 0, sector_bytes: 512, memory_alignment: 512, discard_zeroes: false };
-    MemoryDevice::new(AREA.bytes).with_geometry(geometry)
+    MemoryDevice::new(AREA.bytes).with_geometry(GEOMETRY)
 }
 
 fn options() -> Options {
@@ -245,12 +246,7 @@ fn run(device: MemoryDevice, force: bool) -> (What, Recorder) {
 
 /// Whether recovery has said in the log of this state that it has begun.
 fn is_marked(state: &CrashState) -> bool {
-    let device = MemoryDevice::of(state.image().clone()).with_geometry(Geometry {
-        bytes: AREA.bytes,
-        sector_bytes: 512,
-        memory_alignment: 512,
-        discard_zeroes: false,
-    });
+    let device = MemoryDevice::of(state.image().clone()).with_geometry(GEOMETRY);
     let log = Log::open(Box::new(device), AREA, options()).unwrap();
     let is_mark = |payload: &[u8]| matches!(entry::decode(payload), Ok(Entry::Mark(_)));
     let found = log.read().any(|entry| is_mark(&entry.unwrap().payload));
@@ -303,7 +299,7 @@ fn after_every_crash_what_was_acknowledged_is_in_the_file_and_nothing_else() {
             for variant in 0..4 {
                 let before = remains(promise, variant, &mut random);
                 scene.put(&before, long_ago());
-                let device = MemoryDevice::of(image.clone()).with_geometry(memory_geometry());
+                let device = MemoryDevice::of(image.clone()).with_geometry(GEOMETRY);
                 let (what, recorder) = run(device, false);
                 judge(&scene.content(), promise, &format!("{about}, variant {variant}"));
                 states += 1;
@@ -318,10 +314,6 @@ fn after_every_crash_what_was_acknowledged_is_in_the_file_and_nothing_else() {
         }
     }
     assert!(states > 1000 && restored > 200 && repeated > 3, "{states} {restored} {repeated}");
-}
-
-fn memory_geometry() -> Geometry {
-    Geometry { bytes: AREA.bytes, sector_bytes: 512, memory_alignment: 512, discard_zeroes: false }
 }
 
 /// A log that has these entries.
@@ -357,9 +349,11 @@ fn a_file_that_was_renamed_is_found_and_another_one_is_not_touched() {
 #[test]
 fn a_file_that_was_written_since_the_machine_came_up_is_not_touched_unless_forced() {
     let scene = Scene::new();
-    scene.put(b"new life", SystemTime::now());
     let log = log_of(&[scene.entry(0, b"acknowledged")]);
-    assert_eq!(one(&log, false), What::Changed);
+    for modified in [SystemTime::now(), long_ago() + Duration::from_secs(100)] {
+        scene.put(b"new life", modified);
+        assert_eq!(one(&log, false), What::Changed);
+    }
     assert_eq!(scene.content(), b"new life");
     assert_eq!(one(&log, true), What::Restored { bytes: 12 });
     assert_eq!((scene.content(), log.begin()), (b"acknowledged".to_vec(), log.end()));

@@ -204,11 +204,11 @@ impl Log {
     /// # Errors
     /// The log has failed.
     pub fn sync(&self) -> Result<(), LogError> {
-        let (end, batch) = {
-            let space = self.core.space();
-            (space.sealed.at, space.next_batch)
-        };
-        self.core.wait_for(end, batch)
+        let end = self.core.space().sealed.at;
+        // Not in the next batch's place: what is under way already is in one before it, and the next
+        // one may never be.
+        let done = || (self.core.durable() >= end).then_some(());
+        self.core.wait_until(Slot::Any, None, done).map(|_| ())
     }
 
     /// Whether the entry at a position is durable, which an append of this opening has told.

@@ -32,7 +32,7 @@ const PARTS: [(&str, &[&str], &[&str]); 14] = [
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
     ("lock", &["lock.rs"], &["code"]),
     ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),
-    ("log", &["log.rs", "log_reader.rs"], &["code"]),
+    ("log", &["log.rs", "log_append.rs", "log_reader.rs"], &["code"]),
     ("queue", &["queue.rs"], &["code", "log"]),
 ];
 

@@ -18,7 +18,7 @@ use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread;
 
 use crate::call::Call;
-use crate::{harmless, kept, mappings};
+use crate::{alone, harmless, kept, mappings};
 
 /// Where the kernel lists what is mapped.
 const MAPS: &str = "/proc/self/maps";
@@ -31,6 +31,7 @@ pub fn begin() -> bool {
     if names::is_none() {
         return false;
     }
+    alone::begin();
     if let Some(path) = std::env::var_os(DURABLE_LOG_VARIABLE).filter(|path| !path.is_empty()) {
         flush::set_log(path.into());
     }
@@ -143,8 +144,8 @@ fn delivers_nothing(call: &Call<'_>) -> bool {
     call.word(1) == 0 || call.int(0) == libc::SIG_BLOCK || kernel::pending_signals() == 0
 }
 
-/// Waits until nothing is held back; one that reads only until there is something to read, since it lets
-/// nothing out.
+/// Waits until nothing is held back; one that reads what nobody else can only until there is something to
+/// read, since it lets nothing out.
 fn await_flush(kind: Sysno, call: &Call<'_>) {
     let reads = matches!(
         kind,
@@ -155,7 +156,7 @@ fn await_flush(kind: Sysno, call: &Call<'_>) {
             | Sysno::accept
             | Sysno::accept4
     );
-    match reads && is_single_threaded() {
+    match reads && is_single_threaded() && alone::has_socket(call.int(0)) {
         true => poll::outlast_read(call.int(0)),
         false => commit::settle(),
     }

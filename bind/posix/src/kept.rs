@@ -19,6 +19,9 @@ const ALWAYS: &[Sysno] = &[
     Sysno::execve, Sysno::execveat, Sysno::exit_group,
 ];
 
+/// pwritev2(2): at its offset, whatever the descriptor says (source: linux/fs.h).
+const RWF_NOAPPEND: i32 = 0x20;
+
 /// Whether the log has to be emptied before this call.
 pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
     if owner::is_vfork_child() {
@@ -30,11 +33,15 @@ pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
         Sysno::open => opens_to_change(call.int(1)),
         Sysno::openat => opens_to_change(call.int(2)),
         Sysno::openat2 => opens_to_change(files::flags_of_openat2(call)),
+        Sysno::open_by_handle_at => opens_to_change(call.int(2)),
+        // Some move extents, or share them (FICLONE).
+        Sysno::ioctl => kernel::is_regular_file(call.int(0)),
         Sysno::close | Sysno::dup => keeps(call.int(0)),
         Sysno::dup2 | Sysno::dup3 => keeps(call.int(0)) || keeps(call.int(1)),
         Sysno::close_range => flush::keeps_any(call.int(0) as u32, call.int(1) as u32),
-        Sysno::fcntl => changes_descriptor(call.int(1), || keeps(call.int(0))),
+        Sysno::fcntl => changes_descriptor(call, || keeps(call.int(0))),
         Sysno::write | Sysno::writev => is_in_the_middle(call.int(0), None),
+        Sysno::pwritev2 if call.int(5) & RWF_NOAPPEND != 0 => keeps(call.int(0)),
         Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2 => {
             is_in_the_middle(call.int(0), u64::try_from(call.word(3) as i64).ok())
         }
@@ -50,9 +57,13 @@ fn opens_to_change(flags: i32) -> bool {
     writes || flags & libc::O_TRUNC != 0
 }
 
-/// A second number for it, or no longer at its end only.
-fn changes_descriptor(command: i32, keeps: impl Fn() -> bool) -> bool {
-    matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETFL) && keeps()
+/// A second number for it, or any number of a file that is no longer written at its end only.
+fn changes_descriptor(call: &Call<'_>, keeps: impl Fn() -> bool) -> bool {
+    match call.int(1) {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => keeps(),
+        libc::F_SETFL => call.int(2) & libc::O_APPEND == 0 && kernel::is_regular_file(call.int(0)),
+        _ => false,
+    }
 }
 
 /// A write before what the log has of the file. `at` is where; without it, where the descriptor stands.

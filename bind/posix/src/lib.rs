@@ -19,6 +19,7 @@
 //! - `memory`: the program's pointers, each followed in one place, by copies that may fault
 
 mod actions;
+mod alone;
 mod call;
 mod descriptors;
 mod dispatch;

@@ -11,7 +11,7 @@ use heliostat_stub_posix::{file, owner, process, report, stay_native};
 
 use crate::call::{by_kernel, Call};
 use crate::sealed::{self, INTERRUPTED};
-use crate::{durable, memory, passed_on};
+use crate::{alone, durable, memory, passed_on};
 
 /// fork(2), and clone(2) without shared memory: made here, so that both sides return through
 /// this function, each on its own copy of the stack.
@@ -22,6 +22,7 @@ pub fn fork(call: &mut Call<'_>) -> Verdict {
     }
     // With a stack of its own the child would come back here without our frames.
     let stack = if is_clone { std::mem::take(&mut call.frame.args[1]) } else { 0 };
+    alone::child_made();
     process::before_fork();
     let answer = sealed::uninterrupted(|| by_kernel(call));
     if is_clone {
@@ -55,6 +56,7 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
     };
     let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
     if !is_thread {
+        alone::child_made();
         durable::before_child();
     }
     match is_thread {

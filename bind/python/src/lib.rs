@@ -14,8 +14,8 @@
 //!   one that is spread over nodes, and what both have alike
 //! - `memory_bytes`, `memory_operations`: a region's bytes where they lie, and what completes later
 //! - `lock`, `lock_held`: locks, semaphores and barriers that are open, and what is held of them
-//! - `log`, `log_entry`, `log_payload`, `log_reader`: a log or queue that is open, an entry, what is
-//!   appended, and readers
+//! - `log`, `log_entry`, `log_payload`, `log_place`, `log_reader`: a log or queue that is open, an entry,
+//!   what is appended, where it lies, and readers
 //! - `rpc`, `rpc_function`, `rpc_service`, `rpc_call`: which functions there are, one that is called, one
 //!   that is served, and a call of it
 //! - `waiting`: how long a wait takes, and how often it looks for signals
@@ -34,6 +34,7 @@ mod lock_held;
 mod log;
 mod log_entry;
 mod log_payload;
+mod log_place;
 mod log_reader;
 mod memory;
 mod memory_access;

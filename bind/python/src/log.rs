@@ -16,12 +16,10 @@ use pyo3::prelude::*;
 use crate::error;
 use crate::log_entry::{LogEntry, LogPosition};
 use crate::log_payload::Payload;
-use crate::log_reader::LogEntries;
-use crate::process::{claim_session, Own};
+use crate::log_place::place_of;
+use crate::log_reader::{LogEntries, SharedReader};
+use crate::process::Own;
 use crate::waiting::{deadline, is_over, slice};
-
-/// A reader of a log, which ends with the log.
-pub(crate) type SharedReader = Arc<Mutex<Option<Reader>>>;
 
 /// An open log, and the queue that uses it, if one does. Threads may share it.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
@@ -263,17 +261,6 @@ impl Drop for LogHandle {
             Python::attach(|py| py.detach(|| drop(opened)));
         }
     }
-}
-
-pub(crate) fn place_of(path: PathBuf) -> Place {
-    let place = match path.to_str() {
-        Some(text) => text.into(),
-        None => path.into(),
-    };
-    if matches!(place, Place::Area(_)) {
-        claim_session();
-    }
-    place
 }
 
 fn open(

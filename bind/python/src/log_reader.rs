@@ -1,16 +1,19 @@
 //! Reading logs: by who has one open, and by others beside its writer.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use heliostat_stub_log::{LogError, LogReader as StubReader};
+use heliostat_stub_log::{LogError, LogReader as StubReader, Reader};
 use pyo3::prelude::*;
 
 use crate::error;
-use crate::log::{place_of, SharedReader};
 use crate::log_entry::{LogEntry, LogPosition};
+use crate::log_place::place_of;
 use crate::process::Own;
 use crate::waiting::{deadline, is_over, slice};
+
+/// A reader of a log, which ends with the log.
+pub(crate) type SharedReader = Arc<Mutex<Option<Reader>>>;
 
 /// The acknowledged entries of an open log, one after the other.
 #[pyclass(frozen, module = "heliostat._native")]

@@ -300,7 +300,7 @@ pub struct RunArguments {
     pub durable: Vec<String>,
     /// Make what is appended to durable files durable by a log in this file, one write instead of a
     /// flush of the file. It is made if it is not there (64 MiB), and recovered if it has something.
-    #[arg(long, value_name = "PATH", requires = "durable")]
+    #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]

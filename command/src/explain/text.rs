@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped};
 use serde_json::Value;
 
-use crate::delegated;
 use crate::quality::classes_text;
 use crate::table::{bytes, cell, list, Table};
+use crate::{delegated, store};
 
 /// What a sealed program asked for in vain.
 fn refused_text(explained: &Value) -> String {
@@ -111,6 +111,7 @@ fn process_text(explained: &Value) -> String {
     text.push_str(&told_by_others(list(explained, "connections")));
     text.push_str(&files_text(explained));
     text.push_str(&delegated::explain_text(explained));
+    text.push_str(&store::explain_text(explained));
     text.push_str(&refused_text(explained));
     text
 }

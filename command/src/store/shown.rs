@@ -3,7 +3,7 @@
 use heliostat_abi::store::{StoreInfo, StoreState};
 use serde_json::{json, Value};
 
-use crate::table::bytes;
+use crate::table::{bytes, cell, list, Table};
 
 /// For programs.
 pub fn info_json(info: &StoreInfo) -> Value {
@@ -71,6 +71,41 @@ pub fn info_text(info: &StoreInfo) -> String {
     )
 }
 
+/// For status: one line, where there is a store or one was wanted.
+pub fn status_text(store: &Value) -> String {
+    let number = |name: &str| store[name].as_u64().unwrap_or(0);
+    let (state, place) = (cell(store, "state"), cell(store, "where"));
+    match state.as_str() {
+        "open" => format!(
+            "\nstore {place}: {} areas, {} of {} free, {} handles, {} of them direct (of at most {})\n",
+            number("areas"),
+            bytes(number("free_bytes")),
+            bytes(number("data_bytes")),
+            number("handles"),
+            number("direct"),
+            number("direct_max"),
+        ),
+        "" => String::new(),
+        "none" if place.is_empty() => String::new(),
+        "none" => format!("\nno store: {place}\n"),
+        state => format!("\nstore {place}: {state} {}\n", cell(store, "failed")),
+    }
+}
+
+/// For explain: one line for each area that a session has open, and why its way is not direct.
+pub fn explain_text(explained: &Value) -> String {
+    let mut table = Table::new(&["area", "rights", "way", "why"]);
+    let sessions = list(explained, "store").iter();
+    let areas: Vec<&Value> = sessions.flat_map(|session| list(session, "areas")).collect();
+    if areas.is_empty() {
+        return String::new();
+    }
+    for area in areas {
+        table.row(["name", "rights", "way", "why"].map(|column| cell(area, column)));
+    }
+    format!("\n{}", table.render())
+}
+
 /// Sixteen bytes as people write them.
 pub fn identity(bytes: &[u8; 16]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -87,6 +122,26 @@ mod tests {
         let failed = StoreInfo { text: "/srv/s: in use".into(), ..StoreInfo::default() };
         assert_eq!(info_text(&failed), "the control plane has no store: /srv/s: in use\n");
         assert_eq!(info_json(&failed)["state"], "none");
+    }
+
+    #[test]
+    fn status_has_one_line_and_explain_one_for_each_area() {
+        let open = json!({ "state": "open", "where": "/s", "areas": 2, "handles": 3, "direct": 1,
+            "direct_max": 256, "free_bytes": 1 << 20, "data_bytes": 2 << 20 });
+        let wanted = "\nstore /s: 2 areas, 1.0 MiB of 2.0 MiB free, 3 handles, 1 of them direct \
+                      (of at most 256)\n";
+        assert_eq!(status_text(&open), wanted);
+        assert_eq!(status_text(&json!({ "state": "none", "where": "" })), "");
+        assert_eq!(
+            status_text(&json!({ "state": "none", "where": "/s: in use" })),
+            "\nno store: /s: in use\n"
+        );
+        let areas =
+            json!([{ "name": "/store/a", "rights": "read", "way": "emulated", "why": "no" }]);
+        let explained = json!({ "store": [{ "areas": areas }] });
+        let wanted = "\narea      rights  way       why\n/store/a  read    emulated  no\n";
+        assert_eq!(explain_text(&explained), wanted);
+        assert_eq!(explain_text(&json!({})), "");
     }
 
     #[test]

@@ -64,6 +64,11 @@ impl<'a> Section<'a> {
         Ok(section)
     }
 
+    /// The whole document, of which somebody else has looked at the keys.
+    pub(crate) fn whole(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
+        Self { source, name: String::new(), start: 0, table }
+    }
+
     /// The value of a key, if it is there.
     pub(crate) fn field(&self, key: &str) -> Option<Field<'a>> {
         let (_, value) = self.table.iter().find(|(found, _)| found.get_ref().as_ref() == key)?;

@@ -9,8 +9,8 @@ use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
-    Channel, Cluster, Config, Daemon, Delegated, Limits, Locks, Log, LogFormat, LogLevel, Memory,
-    Quality, Rpc, Store, LOOPS_MAX,
+    Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
+    Memory, Quality, Rpc, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -64,6 +64,7 @@ impl Config {
             "rate",
             "class",
             "quality",
+            "durable",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
@@ -93,6 +94,9 @@ impl Config {
         }
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
+        }
+        if let Some(field) = root.field("durable") {
+            config.durable = Durable::read(&field)?;
         }
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));

@@ -10,6 +10,7 @@ use heliostat_stub_store::{
     Area, AreaRights, Device, Request, Spill, Store, StoreError, Way, WayWanted, OWN_USER,
 };
 
+use super::await_that;
 use super::programs::{answer, play_with};
 
 const SECTOR: usize = 4096;
@@ -63,12 +64,27 @@ fn rights(word: &str) -> AreaRights {
     }
 }
 
+/// All bytes, where they are the same.
+fn what_is_in(found: &[u8]) -> String {
+    match found.iter().all(|byte| *byte == found[0]) {
+        true => format!("all {}", found[0]),
+        false => "mixed".into(),
+    }
+}
+
 impl Actor {
     fn act(&mut self, words: &[&str]) -> Result<String, StoreError> {
         match *words {
             ["connect"] => {
                 (self.areas, self.logs, self.stays) = Default::default();
-                self.store = Store::connect()?;
+                // A session that was just lost is not greeted anew at once.
+                await_that("the control plane takes the program", || match Store::connect() {
+                    Ok(store) => {
+                        self.store = store;
+                        true
+                    }
+                    Err(_) => false,
+                });
             }
             ["create", name, bytes, by] => {
                 let area = self.store.create(name, number(bytes)).way(way(by)).make()?;
@@ -89,6 +105,14 @@ impl Actor {
             ["keep", name] => self.stays.push(Box::new(self.areas[name].device()?)),
             ["release"] => self.stays.clear(),
             ["flood", name, count] => self.flood(name, number(count))?,
+            ["threads", name, count] => {
+                let (area, count) = (&self.areas[name], number(count));
+                std::thread::scope(|scope| {
+                    for thread in 0..count {
+                        scope.spawn(move || stripe(area, thread, count));
+                    }
+                });
+            }
             ["log", name] => self.open_log(name)?,
             ["append", name, from, count] => {
                 return Ok(self.append(name, number(from), number(count)))
@@ -121,8 +145,15 @@ impl Actor {
             ("read", [offset, bytes]) => {
                 let mut found = vec![0xee; *bytes as usize];
                 area.read(*offset, &mut found)?;
-                let is_one = found.iter().all(|byte| *byte == found[0]);
-                return Ok(if is_one { format!("all {}", found[0]) } else { "mixed".into() });
+                return Ok(what_is_in(&found));
+            }
+            ("write_at", [offset, bytes, value]) => {
+                area.write_at(*offset, &vec![*value as u8; *bytes as usize])?;
+            }
+            ("read_at", [offset, bytes]) => {
+                let mut found = vec![0xee; *bytes as usize];
+                area.read_at(*offset, &mut found)?;
+                return Ok(what_is_in(&found));
             }
             ("flush", []) => area.flush()?,
             ("zero", [offset, bytes]) => area.zero(*offset, *bytes)?,
@@ -185,6 +216,44 @@ impl Actor {
         }
         next.to_string()
     }
+}
+
+/// Writes and reads sectors of one thread's own, several at once, by a device of its own.
+fn stripe(area: &Area, thread: u64, threads: u64) {
+    const DEPTH: u64 = 8;
+    let mut device = area.device_of(DEPTH as usize).unwrap();
+    // Memory that goes over as it is, and memory that is copied.
+    let kept = area.buffer(SECTOR * DEPTH as usize).unwrap();
+    let own = heliostat_stub_store::Buffer::new(SECTOR * DEPTH as usize).unwrap();
+    let memory = if thread % 2 == 0 { &*kept } else { &own };
+    let buffer = |place: u64| memory.part(place as usize * SECTOR, SECTOR);
+    let offset = |place: u64| (place * threads + thread) * SECTOR as u64;
+    for round in 0..40u64 {
+        let value = |place: u64| (round * 31 + place * 7 + thread) as u8;
+        for place in 0..DEPTH {
+            buffer(place).copy_in(&[value(place); SECTOR]).unwrap();
+            let (offset, from) = (offset(place), buffer(place));
+            device.begin(place, Request::Write { offset, from, durable: round % 8 == 0 }).unwrap();
+        }
+        finish(&mut device, DEPTH);
+        memory.copy_in(&[0; SECTOR * DEPTH as usize]).unwrap();
+        for place in 0..DEPTH {
+            let (offset, into) = (offset(place), buffer(place));
+            device.begin(place, Request::Read { offset, into }).unwrap();
+        }
+        finish(&mut device, DEPTH);
+        (0..DEPTH).for_each(|place| {
+            assert_eq!(buffer(place).copy_out().unwrap(), [value(place); SECTOR]);
+        });
+    }
+}
+
+fn finish(device: &mut impl Device, count: u64) {
+    let mut taken = Vec::new();
+    while taken.len() < count as usize {
+        device.reap(Some(Duration::from_secs(1)), &mut taken).unwrap();
+    }
+    assert!(taken.iter().all(|completion| completion.result == Ok(())), "{taken:?}");
 }
 
 /// Longer than a device needs for what is under way.

@@ -17,7 +17,7 @@ use heliostat_backend_store::StoreOnDevice;
 use heliostat_base::fd::OwnedFd;
 use heliostat_storefile::{Format, Identity};
 
-use super::{no_starts, place, Client};
+use super::{no_starts, place, Client, WATCHDOG};
 
 /// What sizes are multiples of in the stores of tests.
 pub const GRAIN: u64 = 4096;
@@ -88,9 +88,15 @@ impl Client {
         self.store_with(request, &[])
     }
 
+    /// The answer, however long the store takes.
     pub fn store_with(&mut self, request: &StoreRequest, fds: &[RawFd]) -> Told {
         let (reply, fds) = self.ask_with(&Request::Own(request.encode()), fds);
-        told(reply, fds)
+        let mut answer = told(reply, fds);
+        while is_later(&answer) {
+            let (reply, fds) = self.ask(&Request::Own(StoreRequest::Outcome.encode()));
+            answer = told(reply, fds);
+        }
+        answer
     }
 
     /// Why the store has not done it.
@@ -142,10 +148,19 @@ impl Client {
         rights: AreaRights,
         way: WayWanted,
     ) -> Result<(OpenedArea, Option<OwnedFd>), NotDone> {
-        match self.store(&opening(user, name, rights, way)) {
-            Told::Own(StoreReply::Opened(opened), mut fds) => Ok((opened, fds.pop())),
-            Told::No(not_done) => Err(not_done),
-            other => panic!("{other:?}"),
+        let begun = std::time::Instant::now();
+        loop {
+            match self.store(&opening(user, name, rights, way)) {
+                Told::Own(StoreReply::Opened(opened), mut fds) => {
+                    return Ok((opened, fds.pop()));
+                }
+                // A loop has something left of a program that has ended.
+                Told::No(no) if no.why == Why::Busy && begun.elapsed() < WATCHDOG => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                Told::No(not_done) => return Err(not_done),
+                other => panic!("{other:?}"),
+            }
         }
     }
 
@@ -183,6 +198,11 @@ pub fn told(reply: Reply, fds: Vec<OwnedFd>) -> Told {
         },
         other => panic!("{other:?}"),
     }
+}
+
+/// Whether a change takes longer than an answer may.
+pub fn is_later(told: &Told) -> bool {
+    matches!(told, Told::No(no) if no.why == Why::Later)
 }
 
 pub fn named(name: &str) -> AreaName {

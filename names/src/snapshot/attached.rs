@@ -48,6 +48,11 @@ impl AttachedRegions {
         kept.iter().map(|(key, kept)| (key.clone(), kept.region.attachment.generation())).collect()
     }
 
+    /// Whether the producer of one of them has died.
+    pub(super) fn has_deserted(&self) -> bool {
+        self.lock().values().any(|kept| kept.region.attachment.is_deserted())
+    }
+
     /// The region of a name and generation. One whose producer has died stays as it was until another
     /// has its name.
     pub(super) fn region(&self, key: Key, generation: u64) -> Result<AttachedRegion, NameFault> {

@@ -22,6 +22,7 @@ mod job;
 mod line;
 mod message;
 mod orders;
+mod part;
 mod serve;
 mod service;
 

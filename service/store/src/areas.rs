@@ -213,6 +213,8 @@ pub(crate) struct Handle {
     pub(crate) rights: AreaRights,
     pub(crate) way: Way,
     pub(crate) is_closing: bool,
+    /// Its session has ended, so that nobody waits for what is under way by it.
+    pub(crate) is_left: bool,
 }
 
 /// The service.

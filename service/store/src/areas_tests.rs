@@ -206,6 +206,24 @@ fn an_area_becomes_larger_within_its_users_share() {
 }
 
 #[test]
+fn who_wants_to_write_is_let_in_when_the_loop_has_nothing_left_of_a_writer_that_has_ended() {
+    let (mut areas, _) = service();
+    let both = AreaRights::READ.and(AreaRights::WRITE);
+    let left = open(&mut areas, &asker(1, 7), both);
+    let given_back = open(&mut areas, &asker(2, 7), both);
+    areas.close(id(2), given_back, &mut Vec::new()).unwrap();
+    open(&mut areas, &asker(3, 7), both);
+    areas.end(id(1), &mut Vec::new());
+    let again = |areas: &mut Areas, rights| {
+        areas.open(&asker(3, 7), &key(7, "log"), &by_loop(rights), &mut Vec::new()).map(drop)
+    };
+    assert_eq!(again(&mut areas, both), Err(Reason::Busy.into()));
+    assert_eq!(again(&mut areas, AreaRights::READ), Ok(()));
+    areas.let_go(left, &mut Vec::new());
+    assert_eq!(again(&mut areas, both), Ok(()));
+}
+
+#[test]
 fn a_session_that_ends_or_is_revoked_loses_its_handles_and_the_area_stays() {
     let (mut areas, area) = service();
     let mine = open(&mut areas, &asker(1, 7), AreaRights::ALL);
@@ -245,7 +263,7 @@ fn a_session_has_no_more_handles_than_it_may_and_gives_each_back_once() {
 #[test]
 fn a_rate_is_the_areas_own_once_it_was_said() {
     let (mut areas, area) = service();
-    assert_eq!(areas.view(area).unwrap().rate, RATE);
+    assert_eq!(areas.view(area).unwrap().rate, NO_RATE);
     let slow = Rate { per_second: 1, burst: 1 };
     let ((), told) = effects(|it| areas.set_rate(area, slow, it).unwrap());
     assert_eq!((told, areas.view(area).unwrap().rate), (vec![Effect::Rate(area, slow)], slow));

@@ -52,7 +52,7 @@ impl Areas {
     pub fn serve(&self, session: ObjectId, effects: &mut Vec<Effect>) {
         for handle in self.handles.of(session) {
             let Some(held) = self.handles.get(handle) else { continue };
-            let Handle { area, rights, way, is_closing } = *held;
+            let Handle { area, rights, way, is_closing, .. } = *held;
             if !is_closing && way != Way::Direct {
                 effects.push(Effect::Open { session, handle, area, rights });
             }
@@ -87,6 +87,11 @@ impl Areas {
 
     fn close_all(&mut self, session: ObjectId, effects: &mut Vec<Effect>) -> usize {
         let all: Vec<ObjectId> = self.handles.of(session).collect();
+        for handle in &all {
+            if let Some(held) = self.handles.get_mut(*handle) {
+                held.is_left = true;
+            }
+        }
         all.into_iter().filter(|handle| self.begin_close(session, *handle, effects)).count()
     }
 

@@ -24,13 +24,14 @@
 
 mod areas;
 mod change;
+mod done;
 mod handles;
 mod opening;
 mod refusal;
 mod view;
 
 pub use areas::{Answered, Areas, Asker, Effect, Key, Limits, Order, Question, Stored, Wanted};
-pub use change::{Done, Failed};
+pub use done::{Done, Failed};
 pub use opening::Opening;
 pub use refusal::{Reason, Refusal};
 pub use view::{AreaView, HandleView, Holding};

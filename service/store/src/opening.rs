@@ -56,6 +56,9 @@ impl Areas {
             Stage::Ending(_) | Stage::Deleting(_) => return Err(Reason::Ending.into()),
             _ => {}
         }
+        if wanted.have(AreaRights::WRITE) && self.has_left_writes(area) {
+            return Err(Reason::Busy.into());
+        }
         let way = self.way(area, opening);
         match way {
             Way::Emulated(why) if opening.way == WayWanted::Direct => {
@@ -63,7 +66,7 @@ impl Areas {
             }
             _ => {}
         }
-        let handle = Handle { area: id, rights: wanted, way, is_closing: false };
+        let handle = Handle { area: id, rights: wanted, way, is_closing: false, is_left: false };
         let session = asker.session;
         let handle = self.handles.grant(session, asker.holder, handle)?;
         if let Some(area) = self.areas.get_mut(id) {
@@ -76,6 +79,13 @@ impl Areas {
             }
         }
         Ok((handle, way))
+    }
+
+    /// Whether a loop may still write what a session has left that has ended: it must not come after what
+    /// the next one finds there and writes.
+    fn has_left_writes(&self, area: &Area) -> bool {
+        let mut its = area.handles.iter().filter_map(|handle| self.handles.get(*handle));
+        its.any(|held| held.is_left && held.rights.have(AreaRights::WRITE))
     }
 
     /// By which way a handle on an area goes that is opened now.

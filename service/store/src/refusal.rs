@@ -6,7 +6,7 @@ use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaRights, Spill};
 
-use crate::change::Failed;
+use crate::done::Failed;
 
 /// An ordinary no.
 pub type Refusal = heliostat_service_grant::Refusal<Reason>;
@@ -47,6 +47,12 @@ pub enum Reason {
     },
     /// The store has not done it.
     Store(Failed),
+}
+
+impl From<Failed> for Reason {
+    fn from(failed: Failed) -> Reason {
+        Reason::Store(failed)
+    }
 }
 
 impl heliostat_service_grant::Reason for Reason {

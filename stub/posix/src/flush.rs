@@ -4,7 +4,7 @@
 //! (output commit: Nightingale and others, "Rethink the Sync", OSDI 2006). Here stand the flushes and
 //! their order, by number: ticket. `names` tells which files are meant, `files` the few that one flush
 //! takes along, `sink` flushes files and `log` appends to a log instead, `kept` says what is in that,
-//! `order` what each ticket waits for, `state` brings them together, `own` lists the stub's descriptors.
+//! `order` what each ticket waits for, `flushes` brings them together, `state` is how the others see it, `own` lists the stub's descriptors.
 //! Who holds back what is elsewhere (`net::unflushed`, and the gate in `bind/posix`).
 //!
 //! Of the files' own flushes one is under way at a time; what the program asks for meanwhile joins the
@@ -13,6 +13,7 @@
 //! other work to do.
 
 mod files;
+mod flushes;
 mod kept;
 mod log;
 pub mod names;
@@ -35,7 +36,7 @@ use crate::{is_enabled, owner, report};
 
 pub use state::{
     done, failed_from, finish, flush_here, is_all_that_is_pending, is_flying, is_pending, latest,
-    note_wait, progress, reset_in_forked_child, rest, ring_fds, sleep_limit_ns, start, vacate,
+    note_wait, progress, reset_in_forked_child, rest, ring_fds, sleep_at_most_ns, start, vacate,
     wait,
 };
 

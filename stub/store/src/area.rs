@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use heliostat_abi::store::{
+    AreaKind, AreaName, AreaRights, Creation, StoreRequest, Way, WayWanted,
+};
+
 use crate::device::{AreaIo, DEPTH};
 use crate::opened::Opened;
 use crate::transfer::Transfer;
 use crate::{Shared, StoreError, OWN_USER};
-use heliostat_abi::store::{
-    AreaKind, AreaName, AreaRights, Creation, StoreRequest, Way, WayWanted,
-};
 
 /// An open area. Dropped with the last of its devices, its handle is given back.
 pub struct Area {

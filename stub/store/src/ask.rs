@@ -1,11 +1,17 @@
 //! One request of the store service and its answer, in the session that the handles belong to.
 
+use std::time::{Duration, Instant};
+
 use heliostat_abi::session::record::Reply;
 use heliostat_abi::store::{StoreReply, StoreRequest, Why};
 use heliostat_base::fd::OwnedFd;
 use heliostat_client::{ControlError, OwnSession};
 
 use crate::StoreError;
+
+/// How long the store may be busy so, and how soon it is asked for again.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a session is asked of this service.
 pub(crate) trait AskStore {
@@ -66,4 +72,20 @@ fn outlasted(
 fn is_later(reply: &Reply) -> bool {
     let Reply::Own(own) = reply else { return false };
     matches!(StoreReply::decode(own), Ok(StoreReply::NotDone(no)) if no.why == Why::Later)
+}
+
+/// Asks again while the store is busy with what has ended: what a program, or an earlier session of this
+/// one, still has at the device is over soon, and nobody is let in before.
+pub(crate) fn when_left<T>(
+    mut ask: impl FnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let begun = Instant::now();
+    loop {
+        let asked = ask();
+        let is_busy = matches!(&asked, Err(StoreError::NotDone(no)) if no.why == Why::Busy);
+        if !is_busy || begun.elapsed() > BUSY_LIMIT {
+            return asked;
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
 }

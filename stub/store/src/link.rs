@@ -8,7 +8,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_client::OwnSession;
 use heliostat_stub_link::SharedConnection;
 
-use crate::ask::AskStore;
+use crate::ask::{when_left, AskStore};
 use crate::pages::{PageRun, Pages, PAGE};
 use crate::StoreError;
 
@@ -27,7 +27,8 @@ impl Link {
     pub(crate) fn begin(control: &OwnSession) -> Result<Link, StoreError> {
         let made = SharedMapping::create(c"heliostat-store-window", WINDOW_BYTES);
         let (fd, window) = made.map_err(StoreError::Mapping)?;
-        let (reply, fds) = control.ask_store(&StoreRequest::Session, &[fd.as_raw_fd()])?;
+        let shown = [fd.as_raw_fd()];
+        let (reply, fds) = when_left(|| control.ask_store(&StoreRequest::Session, &shown))?;
         let (StoreReply::Session { .. }, [rings]) = (reply, fds.as_slice()) else {
             return Err(StoreError::Corrupt);
         };

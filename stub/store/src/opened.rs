@@ -9,7 +9,7 @@ use heliostat_backend_block::{Extents, Run};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::range_lock::{is_locked, lock_for_reading};
 
-use crate::ask::AskStore;
+use crate::ask::{when_left, AskStore};
 use crate::{Shared, StoreError};
 
 /// Pieces that are asked for at most: an area has 64, and each answer brings some.
@@ -26,7 +26,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// What a request for a handle was answered with.
     pub(crate) fn ask(shared: &Arc<Shared>, request: &StoreRequest) -> Result<Opened, StoreError> {
-        let (reply, fds) = shared.control.ask_store(request, &[])?;
+        let (reply, fds) = when_left(|| shared.control.ask_store(request, &[]))?;
         let StoreReply::Opened(is) = reply else { return Err(StoreError::Corrupt) };
         let mut fds = fds.into_iter();
         // From here on the handle is given back, whatever follows.

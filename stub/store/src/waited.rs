@@ -2,12 +2,26 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use heliostat_backend_block::Request;
+use heliostat_backend_block::{BeginError, Request};
 
 use crate::area::Area;
 use crate::buffer::AreaBuffer;
 use crate::transfer::{Transfer, CHUNK_BYTES};
 use crate::StoreError;
+
+/// Some whole sectors, and which of the bytes that are asked for lie in them.
+struct Part {
+    /// First byte in the area.
+    first: u64,
+    /// How many are moved.
+    bytes: usize,
+    /// How many of them come before those that are asked for.
+    skip: usize,
+    /// How many of those came in the parts before.
+    done: usize,
+    /// How many are in this one.
+    count: usize,
+}
 
 impl Area {
     /// Reads bytes from an offset on; both are multiples of the sector, as of all that follows. Blocks;
@@ -55,6 +69,67 @@ impl Area {
             }
             Ok(())
         })
+    }
+
+    /// Reads bytes from any offset on, by the whole sectors that they lie in.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        let span = self.span(offset, into.len())?;
+        self.transfer(|transfer| {
+            for Part { first, bytes, skip, done, count } in span {
+                let buffer = transfer.buffer.part(0, bytes);
+                transfer.perform(Request::Read { offset: first, into: buffer.clone() })?;
+                let found = buffer.copy_out()?;
+                into[done..done + count].copy_from_slice(&found[skip..skip + count]);
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes bytes to any offset. What else lies in the first and the last sector is read before and
+    /// written again: others who write there meanwhile by another handle may be undone.
+    ///
+    /// # Errors
+    /// As `write`, and those of `read`.
+    pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
+        let span = self.span(offset, from.len())?;
+        self.transfer(|transfer| {
+            for Part { first, bytes, skip, done, count } in span {
+                let buffer = transfer.buffer.part(0, bytes);
+                if count < bytes {
+                    transfer.perform(Request::Read { offset: first, into: buffer.clone() })?;
+                }
+                buffer.part(skip, count).copy_in(&from[done..done + count])?;
+                let write = Request::Write { offset: first, from: buffer, durable: false };
+                transfer.perform(write)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The whole sectors around some bytes, a chunk at a time.
+    fn span(&self, offset: u64, len: usize) -> Result<Vec<Part>, StoreError> {
+        let (limit, bytes) = (self.bytes(), len as u64);
+        let beyond = BeginError::OutOfRange { offset, bytes, limit };
+        let end = offset.checked_add(bytes).filter(|end| *end <= limit).ok_or(beyond)?;
+        let sector = u64::from(self.sector_bytes());
+        let (mut at, mut parts) = (offset, Vec::new());
+        while at < end {
+            let first = at - at % sector;
+            let whole = (end.next_multiple_of(sector) - first).min(CHUNK_BYTES as u64);
+            let count = (first + whole).min(end) - at;
+            parts.push(Part {
+                first,
+                bytes: whole as usize,
+                skip: (at - first) as usize,
+                done: (at - offset) as usize,
+                count: count as usize,
+            });
+            at += count;
+        }
+        Ok(parts)
     }
 
     /// Makes last what was written before.

@@ -30,6 +30,17 @@ impl FileDevice {
         SharedFile(self.file.clone())
     }
 
+    /// What is readable when something has completed that nobody has reaped, where there is such a thing:
+    /// as [`crate::Device::event`], and not a descriptor more.
+    pub fn descriptor(&self) -> Option<i32> {
+        self.requests.descriptor()
+    }
+
+    /// The descriptors that are this device's own, for who closes descriptors by their numbers.
+    pub fn own_descriptors(&self) -> [Option<i32>; 2] {
+        [Some(self.file.as_raw_fd()), self.requests.descriptor()]
+    }
+
     /// A device on what somebody else has opened, and locked where it has to be.
     ///
     /// # Errors

@@ -99,6 +99,21 @@ fn producers_with_a_driver_thread_are_served_too() {
 }
 
 #[test]
+fn a_sync_of_what_the_driver_thread_has_under_way_ends_with_that() {
+    let log = slow_log(Duration::from_millis(5));
+    let _driver = DriverThread::start(&log).unwrap();
+    for _ in 0..20 {
+        let batch = log.core.space().next_batch;
+        drop(log.append(b"alone").unwrap());
+        while log.core.space().next_batch == batch {
+            std::thread::yield_now();
+        }
+        log.sync().unwrap();
+        assert_eq!(log.end(), log.core.space().sealed);
+    }
+}
+
+#[test]
 fn who_waits_for_an_entry_behind_an_open_one_sleeps_until_that_is_committed() {
     let log = new_log(1 << 16);
     let mut open = log.reserve(5).unwrap();

@@ -64,61 +64,6 @@ heliostat_code heliostat_log_open(const char *place,
 // As `heliostat_log_create`.
 heliostat_code heliostat_log_open_or_create(const char *place, uint64_t bytes, heliostat_log **log);
 
-// Appends an entry and returns at once; waits only while as much as may be is on its way. It becomes
-// durable by itself: `heliostat_log_wait`, `heliostat_log_sync` or the descriptor tell when. Its
-// position goes to `*position`, unless null.
-//
-// `HELIOSTAT_FULL` when the area is full: trimming makes room, and what was acknowledged stays.
-// `HELIOSTAT_TOO_LARGE`, `HELIOSTAT_ENDED`, `HELIOSTAT_DEVICE`. Then nothing was appended.
-//
-// # Safety
-// `log` is null or live; `payload` is valid for reading `bytes` bytes that nobody changes, or null and
-// these 0; `position` is null or valid for writing.
-heliostat_code heliostat_log_append(const heliostat_log *log,
-                                    const void *payload,
-                                    size_t bytes,
-                                    heliostat_position *position);
-
-// The same, and has `done` called with `context` when it is durable. Where this does not answer
-// `HELIOSTAT_OK`, `done` is not called.
-//
-// # Safety
-// As `heliostat_log_append`; `done` is null or a function that may be called by any thread with
-// `context`.
-heliostat_code heliostat_log_append_then(const heliostat_log *log,
-                                         const void *payload,
-                                         size_t bytes,
-                                         heliostat_log_done done,
-                                         void *context,
-                                         heliostat_position *position);
-
-// Appends an entry and waits until it is durable.
-//
-// Answers as `heliostat_log_append`; where the device fails meanwhile, the next opening finds out
-// whether the entry is there.
-//
-// # Safety
-// As `heliostat_log_append`.
-heliostat_code heliostat_log_append_sync(const heliostat_log *log,
-                                         const void *payload,
-                                         size_t bytes,
-                                         heliostat_position *position);
-
-// Waits until the entry at a position is durable, up to `timeout_ms` (negative for ever); 0 only
-// looks. `HELIOSTAT_TIMED_OUT`; `HELIOSTAT_INVALID` for a position that no append has told.
-//
-// # Safety
-// `log` is null or live.
-heliostat_code heliostat_log_wait(const heliostat_log *log,
-                                  heliostat_position position,
-                                  int64_t timeout_ms);
-
-// Waits until everything that was appended before is durable.
-//
-// # Safety
-// `log` is null or live.
-heliostat_code heliostat_log_sync(const heliostat_log *log);
-
 // Gives up the entries before a position, which an append or an entry has told: its own one is the
 // first that stays. Returns at once; after a crash some may be there again, unless
 // `heliostat_log_checkpoint` came between.
@@ -175,6 +120,61 @@ heliostat_code heliostat_log_drain(const heliostat_log *log);
 // # Safety
 // `log` is null or live, and not used again.
 heliostat_code heliostat_log_close(heliostat_log *log);
+
+// Appends an entry and returns at once; waits only while as much as may be is on its way. It becomes
+// durable by itself: `heliostat_log_wait`, `heliostat_log_sync` or the descriptor tell when. Its
+// position goes to `*position`, unless null.
+//
+// `HELIOSTAT_FULL` when the area is full: trimming makes room, and what was acknowledged stays.
+// `HELIOSTAT_TOO_LARGE`, `HELIOSTAT_ENDED`, `HELIOSTAT_DEVICE`. Then nothing was appended.
+//
+// # Safety
+// `log` is null or live; `payload` is valid for reading `bytes` bytes that nobody changes, or null and
+// these 0; `position` is null or valid for writing.
+heliostat_code heliostat_log_append(const heliostat_log *log,
+                                    const void *payload,
+                                    size_t bytes,
+                                    heliostat_position *position);
+
+// The same, and has `done` called with `context` when it is durable. Where this does not answer
+// `HELIOSTAT_OK`, `done` is not called.
+//
+// # Safety
+// As `heliostat_log_append`; `done` is null or a function that may be called by any thread with
+// `context`.
+heliostat_code heliostat_log_append_then(const heliostat_log *log,
+                                         const void *payload,
+                                         size_t bytes,
+                                         heliostat_log_done done,
+                                         void *context,
+                                         heliostat_position *position);
+
+// Appends an entry and waits until it is durable.
+//
+// Answers as `heliostat_log_append`; where the device fails meanwhile, the next opening finds out
+// whether the entry is there.
+//
+// # Safety
+// As `heliostat_log_append`.
+heliostat_code heliostat_log_append_sync(const heliostat_log *log,
+                                         const void *payload,
+                                         size_t bytes,
+                                         heliostat_position *position);
+
+// Waits until the entry at a position is durable, up to `timeout_ms` (negative for ever); 0 only
+// looks. `HELIOSTAT_TIMED_OUT`; `HELIOSTAT_INVALID` for a position that no append has told.
+//
+// # Safety
+// `log` is null or live.
+heliostat_code heliostat_log_wait(const heliostat_log *log,
+                                  heliostat_position position,
+                                  int64_t timeout_ms);
+
+// Waits until everything that was appended before is durable.
+//
+// # Safety
+// `log` is null or live.
+heliostat_code heliostat_log_sync(const heliostat_log *log);
 
 // Reads the acknowledged entries of an open log, from a position on that an append or an entry has
 // told; from the first one where `from` is null. `*reader` is the caller's.

@@ -9,8 +9,7 @@ use heliostat_abi::session::record::Reply;
 use heliostat_abi::store::{NotDone, StoreInfo, StoreReply, StoreState, Why};
 use tracing::{error, info, warn};
 
-use super::no::No;
-use super::requests::reply;
+use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;

@@ -16,8 +16,7 @@ use heliostat_abi::store::{StoreReply, Why};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_service_store::{Answered, Areas, Asker, Effect, Question, Refusal};
 
-use super::no::No;
-use super::requests::reply;
+use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::state::store::{Pending, State, Waiting};

@@ -1,16 +1,21 @@
-//! Why the store service says no, in the words of its protocol.
+//! What the store service answers in the words of its protocol, and why it says no.
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Reply;
 use heliostat_abi::store::{NotDone, StoreReply, Why};
 use heliostat_service_grant::{Full, Reason as _};
 use heliostat_service_store::{Failed, Reason, Refusal};
 use tracing::debug;
 
-use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::Refused;
+
+/// A reply of the service as an answer.
+pub(super) fn reply(reply: &StoreReply) -> Answer {
+    Reply::Own(Box::new(reply.encode())).into()
+}
 
 /// A no: of the protocol (limits, rules, revocations), or of the store.
 #[derive(Clone, Debug)]

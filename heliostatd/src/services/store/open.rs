@@ -15,8 +15,7 @@ use heliostat_control::rules::Decision;
 use heliostat_service_store::{Asker, Key, Opening, Wanted};
 use tracing::{debug, warn};
 
-use super::no::No;
-use super::requests::reply;
+use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::state::store::Pending;

@@ -10,16 +10,11 @@ use heliostat_abi::store::{AreaRights, ListedArea, NotDone, StoreReply, StoreReq
 use heliostat_service_grant::Rate;
 use heliostat_service_store::{AreaView, Asker};
 
-use super::no::No;
+use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::state::store::Pending;
-
-/// A reply of the service as an answer.
-pub(super) fn reply(reply: &StoreReply) -> Answer {
-    Reply::Own(Box::new(reply.encode())).into()
-}
 
 impl Daemon {
     /// Answers a request that was decoded.

@@ -13,8 +13,7 @@ use heliostat_service_grant::Meter;
 use heliostat_service_store::Asker;
 use tracing::{debug, error};
 
-use super::no::No;
-use super::requests::reply;
+use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;

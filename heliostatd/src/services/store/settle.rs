@@ -83,7 +83,8 @@ impl Daemon {
         let store = &mut self.services.store;
         let State::Open(open) = &mut store.state else { return };
         let loops = store.loops.as_ref().filter(|_| open.known.contains(&area));
-        let count = loops.map_or(0, |loops| loops.count());
+        // Of loops that end nobody hears; when the last is gone all is quiet.
+        let count = loops.map_or(0, |loops| loops.alive);
         if let Some(loops) = loops {
             loops.tell_all(|| StoreOrder::Bytes { area, bytes, is_asked });
         }

@@ -12,6 +12,7 @@
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliostat_abi::code::Unlogged;
 use heliostat_backend_durable::entry::{Head, HEAD_BYTES};
@@ -282,7 +283,8 @@ fn write_entry(
         return Err(Unlogged::Full);
     }
     let mut room = log.reserve(bytes as usize).map_err(|_| Unlogged::Full)?;
-    let head = Head { boot: used.boot.id, file: kept.birth, offset: from, path: &kept.path };
+    let (boot, when) = (used.boot.id, seconds_now());
+    let head = Head { boot, file: kept.birth, offset: from, when, path: &kept.path };
     let put = room.put(&head.encode()).and_then(|()| room.put(&kept.path));
     put.map_err(|_| Unlogged::LogFailed)?;
     let mut copy = [0; COPY_BYTES];
@@ -298,6 +300,11 @@ fn write_entry(
     Ok(appended.end())
 }
 
+/// Since 1970.
+fn seconds_now() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as u32)
+}
+
 fn flush_all<'a>(files: impl Iterator<Item = &'a Kept>) -> Result<(), ((u64, u64), Errno)> {
     for kept in files {
         let identity = (kept.birth.device, kept.birth.inode);
@@ -310,4 +317,50 @@ fn flush_all<'a>(files: impl Iterator<Item = &'a Kept>) -> Result<(), ((u64, u64
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    use heliostat_backend_durable::entry::{decode, Entry};
+
+    #[test]
+    fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
+        let stem = format!("heliostat-log-sink-{}", std::process::id());
+        let (place, path) =
+            (std::env::temp_dir().join(&stem), std::env::temp_dir().join(stem + ".aof"));
+        heliostat_backend_durable::create(&place, 1 << 20).expect("a folder for a log");
+        let mut file = std::fs::File::create(&path).expect("made");
+        let (fd, name) = (file.as_raw_fd(), path.as_os_str().as_bytes());
+        let mut sink = LogSink::new();
+        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::None), "nobody has named a log");
+        set(place.clone());
+        sink = LogSink::new();
+        file.write_all(b"first").expect("written");
+        match sink.append(fd, name).err() {
+            Some(Unlogged::NoRing) => return,
+            why => assert_eq!(why, Some(Unlogged::First)),
+        }
+        file.write_all(b"second").expect("written");
+        let Ok(Appended::Until(end)) = sink.append(fd, name) else { panic!("appended") };
+        assert!(sink.is_unpushed());
+        sink.push();
+        while sink.progress().expect("a log that works") < end {
+            std::thread::yield_now();
+        }
+        assert!(matches!(sink.append(fd, name), Ok(Appended::Nothing)));
+        let log = sink.handle().expect("open");
+        let entry = log.read().next().expect("one").expect("read");
+        let Ok(Entry::Appended(head, bytes)) = decode(&entry.payload) else { panic!("an entry") };
+        assert_eq!((head.offset, head.path, bytes), (5, name, &b"second"[..]));
+        file.set_len(3).expect("cut");
+        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::Shortened));
+        assert_eq!(sink.forget(), Ok(()));
+        assert_eq!((log.begin(), sink.kept.iter().count()), (log.end(), 0));
+        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::First), "it begins anew");
+        let _ = (std::fs::remove_file(&place), std::fs::remove_file(&path));
+    }
 }

@@ -96,6 +96,13 @@ impl Order {
         self.pending[..self.used].iter().any(Pending::is_logged)
     }
 
+    /// In tests, when the next answer comes at the earliest; `u64::MAX` where none is awaited.
+    #[cfg(feature = "flush-faults")]
+    pub fn answers_at(&self) -> u64 {
+        let logged = self.pending[..self.used].iter().find(|it| it.is_logged());
+        logged.map_or(u64::MAX, |it| it.not_before)
+    }
+
     /// Whether none is pending.
     pub fn is_empty(&self) -> bool {
         self.used == 0

@@ -1,280 +1,30 @@
-//! Flushes in their order: the log takes each as it is asked for; of the files' own one at most is under
-//! way, and one collects what is asked for meanwhile.
+//! Flushes as the rest of the stub sees them: ask, look, wait, make one here.
 //!
 //! A ticket is the number of a flush (`order`); what the program lets out waits for the newest that was
 //! issued before. The lock is held for no longer than a look, but where a file's first flush opens the
 //! log, or all is flushed before a call that changes names: a flush that a thread makes itself runs
 //! outside.
 
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_abi::code::Unlogged;
-use heliostat_abi::session::report::Counter;
-use heliostat_backend_log::Position;
 use heliostat_base::lock::Lock;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use heliostat_base::sync::{AtomicU32, AtomicU64};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock, futex};
 
-use super::files::{Failures, File, Files, FILES_MAX};
-use super::log::{Appended, LogSink};
-use super::order::{Order, Wait};
-use super::sink::{self, FileSink};
-use super::{clear, own, raise, BUSY, FAILED, KEPT, UNTOLD};
-use crate::report;
-
+use super::files::{File, Files};
 #[cfg(feature = "flush-faults")]
-#[path = "faults.rs"]
-mod faults;
+use super::flushes::faults;
+use super::flushes::{Flight, Flushes, DONE, ENDS, FAILED_FROM, ISSUED, SLEEPERS};
+use super::sink::{self, FileSink};
+use super::{clear, own, BUSY, KEPT, UNTOLD};
 
 /// A program that waits so soon after it has asked is one whose waits flush.
 const SOON_NS: u64 = 1_000_000;
 /// Another thread may have taken the end that this one sleeps for, so nobody sleeps longer at once.
 const SLEEP: Duration = Duration::from_millis(2);
 
-static ISSUED: AtomicU64 = AtomicU64::new(0);
-static DONE: AtomicU64 = AtomicU64::new(0);
-/// The first ticket whose flush has failed; no ticket is as large as its first value.
-static FAILED_FROM: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Counts ends, for those who sleep while another thread flushes.
-static ENDS: AtomicU32 = AtomicU32::new(0);
-static SLEEPERS: AtomicU32 = AtomicU32::new(0);
 static STATE: Lock<Flushes> = Lock::new(Flushes::new());
-
-struct Flight {
-    files: Files,
-    /// By place of the file; those in a thread's hands are told all at once.
-    left: usize,
-    is_here: bool,
-    #[cfg(feature = "flush-faults")]
-    ends_at: u64,
-}
-
-/// The files are flushed so that the log can be trimmed; nobody waits for it.
-struct Checkpoint {
-    to: Position,
-    left: usize,
-    has_failed: bool,
-}
-
-struct Flushes {
-    order: Order,
-    /// Flushes of files that have ended.
-    files_done: u64,
-    next: Files,
-    flying: Option<Flight>,
-    failures: Failures,
-    sink: FileSink,
-    log: LogSink,
-    checkpoint: Option<Checkpoint>,
-    asked_at: u64,
-    /// No wait has been seen since.
-    is_unseen: bool,
-    /// The program's waits flush.
-    waits_soon: bool,
-}
-
-impl Flushes {
-    const fn new() -> Self {
-        Self {
-            order: Order::new(),
-            files_done: 0,
-            next: Files::new(),
-            flying: None,
-            failures: Failures::new(),
-            sink: FileSink::new(),
-            log: LogSink::new(),
-            checkpoint: None,
-            asked_at: 0,
-            is_unseen: false,
-            waits_soon: false,
-        }
-    }
-
-    /// The number of the flush of files that collects now.
-    fn next_number(&self) -> u64 {
-        self.files_done + 1 + u64::from(self.flying.is_some())
-    }
-
-    /// Puts it into the log, or else among the files of the next flush; false where that is full.
-    fn ask(&mut self, mut file: File, path: &[u8]) -> bool {
-        let wait = match self.log.append(file.fd, path) {
-            Ok(Appended::Until(end)) => {
-                report::count(Counter::LoggedFlushes);
-                Some(Wait::Log(end))
-            }
-            Ok(Appended::Nothing) => None,
-            Err(why) => {
-                match why {
-                    Unlogged::None => {}
-                    // Its bytes are not what the log has of it.
-                    Unlogged::Shortened | Unlogged::NotAppended => self.forget_logged(),
-                    // Times and the like too: it may be new.
-                    Unlogged::First => file.is_data = false,
-                    _ => {}
-                }
-                if why != Unlogged::None {
-                    report::count_unlogged(why);
-                }
-                if !self.next.add(file) {
-                    return false;
-                }
-                Some(Wait::Files(self.next_number()))
-            }
-        };
-        if self.log.kept.iter().next().is_some() {
-            raise(KEPT);
-        }
-        if let Some(wait) = wait {
-            #[cfg(feature = "flush-faults")]
-            let not_before = if matches!(wait, Wait::Log(_)) { faults::ends_at() } else { 0 };
-            #[cfg(not(feature = "flush-faults"))]
-            let not_before = 0;
-            ISSUED.store(self.order.issue(wait, not_before), Release);
-            raise(BUSY);
-        }
-        self.check_point();
-        true
-    }
-
-    fn take_off(&mut self, is_here: bool) -> Files {
-        let files = std::mem::replace(&mut self.next, Files::new());
-        self.flying = Some(Flight {
-            files,
-            left: files.iter().count(),
-            is_here,
-            #[cfg(feature = "flush-faults")]
-            ends_at: faults::ends_at(),
-        });
-        files
-    }
-
-    /// Begins what is collected, unless one is under way.
-    fn start(&mut self) {
-        if self.log.is_unpushed() {
-            self.log.push();
-        }
-        if self.flying.is_some() || self.next.is_empty() || !self.has_ring() {
-            return;
-        }
-        let files = self.take_off(false);
-        for (place, file) in files.iter().enumerate() {
-            if !self.sink.begin(file.fd, file.is_data, place) {
-                let answer = call::flush(file.fd, file.is_data).map(|_| ());
-                self.land(place, answer);
-            }
-        }
-        self.end_if_down();
-    }
-
-    fn has_ring(&mut self) -> bool {
-        self.sink.is_there()
-    }
-
-    /// One file of the flight has ended, or one of a checkpoint, whose places are behind those.
-    fn land(&mut self, place: usize, answer: Result<(), Errno>) {
-        if place >= FILES_MAX {
-            return self.land_checkpoint(place - FILES_MAX, answer);
-        }
-        let Some(flight) = &mut self.flying else { return };
-        flight.left -= 1;
-        #[cfg(feature = "flush-faults")]
-        let answer = answer.and_then(|()| faults::answer());
-        let identity = flight.files.iter().nth(place).map(|file| file.identity);
-        if let (Err(errno), Some(identity)) = (answer, identity) {
-            let number = self.files_done + 1;
-            let from = self.order.ticket_of(number).unwrap_or(DONE.load(Relaxed) + 1);
-            self.fail(identity, errno, from);
-        }
-    }
-
-    fn fail(&mut self, identity: (u64, u64), errno: Errno, from: u64) {
-        self.failures.add(identity, errno);
-        FAILED_FROM.fetch_min(from, AcqRel);
-        raise(FAILED | UNTOLD);
-    }
-
-    fn end_if_down(&mut self) {
-        if self.flying.as_ref().is_none_or(|flight| flight.left > 0) {
-            return;
-        }
-        #[cfg(feature = "flush-faults")]
-        if self.flying.as_ref().is_some_and(|flight| clock::monotonic_ns() < flight.ends_at) {
-            return;
-        }
-        self.flying = None;
-        self.files_done += 1;
-    }
-
-    fn reap(&mut self) {
-        while let Some((place, answer)) = self.sink.ended() {
-            self.land(place, answer);
-        }
-        self.end_if_down();
-        let logged = self.log.progress().unwrap_or_else(|_| self.leave_log());
-        let now = if cfg!(feature = "flush-faults") { clock::monotonic_ns() } else { 0 };
-        let done = self.order.land(self.files_done, logged, now);
-        if done == DONE.load(Relaxed) {
-            return;
-        }
-        DONE.store(done, Release);
-        ENDS.fetch_add(1, Release);
-        if SLEEPERS.load(Acquire) > 0 {
-            futex::wake(&ENDS, u32::MAX >> 1);
-        }
-    }
-
-    /// The log has failed, its files perhaps not: they are flushed, and so is all that waits for it.
-    fn leave_log(&mut self) -> u64 {
-        if let Err((identity, errno)) = self.log.leave() {
-            self.fail(identity, errno, DONE.load(Relaxed) + 1);
-        }
-        clear(KEPT);
-        self.order.leave_log(self.files_done);
-        0
-    }
-
-    /// Empties the log, durably, before something changes that it counts on.
-    fn forget_logged(&mut self) {
-        if let Err((identity, errno)) = self.log.forget() {
-            self.fail(identity, errno, DONE.load(Relaxed) + 1);
-        }
-        clear(KEPT);
-    }
-
-    /// Begins a checkpoint when the log is half full, and trims the log after one.
-    fn check_point(&mut self) {
-        if self.checkpoint.as_ref().is_some_and(|it| it.left == 0) {
-            let ended = self.checkpoint.take();
-            ended.filter(|it| !it.has_failed).into_iter().for_each(|it| self.log.trim(it.to));
-        }
-        let Some(to) = self.log.checkpoint_due().filter(|_| self.checkpoint.is_none()) else {
-            return;
-        };
-        if !self.has_ring() {
-            return;
-        }
-        let mut left = 0;
-        for (place, kept) in self.log.kept.iter().enumerate().filter(|(_, it)| it.has_entries) {
-            left += usize::from(self.sink.begin(kept.reader.as_raw_fd(), true, FILES_MAX + place));
-        }
-        let wanted = self.log.kept.iter().filter(|it| it.has_entries).count();
-        self.checkpoint = Some(Checkpoint { to, left, has_failed: left < wanted });
-    }
-
-    fn land_checkpoint(&mut self, place: usize, answer: Result<(), Errno>) {
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        checkpoint.left = checkpoint.left.saturating_sub(1);
-        if let Err(errno) = answer {
-            checkpoint.has_failed = true;
-            let birth = self.log.kept.iter().nth(place).map(|it| it.birth);
-            let identity = birth.map_or((0, 0), |birth| (birth.device, birth.inode));
-            self.fail(identity, errno, ISSUED.load(Relaxed) + 1);
-        }
-    }
-}
 
 /// The newest ticket that was issued.
 pub fn latest() -> u64 {
@@ -462,13 +212,20 @@ pub fn ring_fds() -> [i32; 2] {
 }
 
 /// How long a sleep for the rings may last; as long as it likes, but in tests that delay ends.
-pub fn sleep_limit_ns() -> Option<u64> {
+fn sleep_limit_ns() -> Option<u64> {
     #[cfg(feature = "flush-faults")]
-    return Some(faults::sleep_limit_ns(
-        STATE.lock().flying.as_ref().map_or(u64::MAX, |flight| flight.ends_at),
-    ));
+    {
+        let state = STATE.lock();
+        let flight = state.flying.as_ref().map_or(u64::MAX, |flight| flight.ends_at);
+        Some(faults::sleep_limit_ns(flight.min(state.order.answers_at())))
+    }
     #[cfg(not(feature = "flush-faults"))]
     None
+}
+
+/// How long a sleep beside a flush lasts at most; most flushes are much shorter.
+pub fn sleep_at_most_ns() -> u64 {
+    sleep_limit_ns().unwrap_or(SLEEP.as_nanos() as u64)
 }
 
 /// Nothing is held back: if nothing is unfinished either, calls go their usual way again.

@@ -19,7 +19,7 @@ use heliostat_base::sys::Errno;
 
 use super::socket::{Connection, Socket, Stream};
 use super::transfer::PIECE_BYTES;
-use super::{early, end, shadow, switch};
+use super::{commit, early, end, shadow, switch};
 use crate::thread::{Began, Critical};
 use crate::{report, waiting};
 
@@ -123,6 +123,24 @@ pub fn end_sleep(connection: Connection<'_>, answer: Result<usize, Errno>) -> Wa
     awake(connection, false);
     let blocked = Blocked::reading(fd, Began::of_sleep());
     unless_interrupted(wake, &blocked, || is_changed(connection, false))
+}
+
+/// Waits beside a flush, and publishes when that has ended: until something may have changed, the call's
+/// time is over, or all is flushed.
+#[cold]
+pub fn outlast_flush(socket: &Socket, stream: &Stream, blocked: &Blocked) {
+    let connection = Connection::new(blocked.fd, socket, stream);
+    let look = || is_changed(connection, false) || blocked.is_interrupted() || blocked.is_over();
+    let sleep = |rings| {
+        arm(socket, stream, false);
+        socket.sleepers.fetch_add(1, AcqRel);
+        shadow::drain(blocked.fd, socket, &stream.incoming);
+        if !is_changed(connection, false) {
+            asleep::nap_beside(socket, blocked, rings);
+        }
+        awake(connection, false);
+    };
+    commit::outlast(None, look, sleep);
 }
 
 /// This thread relies on bells no more; others that sleep beside it look again, since the bell

@@ -9,9 +9,6 @@ use crate::net::commit;
 use crate::thread::Interrupts;
 use crate::{fail, flush, Answer};
 
-/// A sleep beside a flush; most flushes are much shorter.
-const BESIDE_NS: u64 = 2_000_000;
-
 /// What poll(2) and its like do first while something is not flushed; `None` when all is, and the wait
 /// itself begins. `ends` is the monotonic time of the timeout.
 #[cold]
@@ -50,7 +47,7 @@ fn now(fds: &mut [pollfd]) -> Result<usize, Errno> {
 /// the end of the flush, and the program's time may be over.
 pub(in crate::event) fn sleep(fds: &mut Vec<pollfd>, rings: [i32; 2]) {
     let entry = |fd| pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let limit = Some(flush::sleep_limit_ns().unwrap_or(BESIDE_NS));
+    let limit = Some(flush::sleep_at_most_ns());
     fds.extend(rings.map(entry));
     let _ = poll_alone(fds, limit, None).unwrap_or_else(|| call::ppoll(fds, limit, None));
     fds.truncate(fds.len() - rings.len());

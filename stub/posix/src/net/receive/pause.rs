@@ -5,7 +5,6 @@ use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Errno;
 
 use super::{is_impatient, TURNS_MAX};
-use crate::event::poll;
 use crate::flush;
 use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::wait::{self, Blocked, Wake};
@@ -44,7 +43,7 @@ pub(super) fn pause(
         // Somebody may wait for what is held back, and this call for him.
         match is_impatient(socket, flags) {
             true => commit::look_in(),
-            false if is_single_threaded() => poll::outlast_read(fd),
+            false if is_single_threaded() => wait::outlast_flush(socket, stream, blocked),
             false => commit::settle(),
         }
     }

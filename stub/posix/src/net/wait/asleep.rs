@@ -9,7 +9,7 @@ use heliostat_base::{call, futex};
 use super::{is_changed, Blocked, Wake};
 use crate::net::socket::{Connection, Socket, Stream};
 use crate::net::{early, shadow};
-use crate::waiting;
+use crate::{flush, waiting};
 
 /// A second sleeper relies on the first for this long.
 const FOLLOWER_LIMIT_NS: u64 = 20_000_000;
@@ -107,6 +107,16 @@ pub fn sit_out(socket: &Socket, blocked: &Blocked) -> Wake {
     match nap_on_shadow(socket, libc::POLLRDHUP, Some(nap), blocked) {
         Wake::TimedOut if !blocked.is_over() => Wake::Look,
         wake => wake,
+    }
+}
+
+/// One short sleep on the shadow, which the end of a flush ends too.
+pub(super) fn nap_beside(socket: &Socket, blocked: &Blocked, rings: [i32; 2]) {
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 };
+    let mut fds = [blocked.fd, rings[0], rings[1]].map(entry);
+    let limit = [blocked.left(), Some(flush::sleep_at_most_ns())].into_iter().flatten().min();
+    if call::ppoll(&mut fds, limit, None).is_ok() && fds[0].revents != 0 {
+        shadow::learn(blocked.fd, socket, fds[0].revents as u32);
     }
 }
 

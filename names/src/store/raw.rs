@@ -1,0 +1,135 @@
+//! An area of bytes as a file: a disk that programs read and write at any offset.
+
+use std::sync::{Mutex, PoisonError};
+
+use heliostat_stub_store::{Area, AreaRights, ListedArea, Store, WayWanted};
+
+use super::Stores;
+use crate::file::within;
+use crate::{Access, Bytes, Facts, File, NameFault};
+
+/// Bytes that are read or written as one piece.
+const CHUNK_BYTES: usize = 1 << 20;
+
+pub(super) struct AreaFile {
+    stores: Stores,
+    area: ListedArea,
+    is_own: bool,
+}
+
+impl AreaFile {
+    /// An area, as user `own` sees it.
+    pub(super) fn new(stores: Stores, area: ListedArea, own: u32) -> Self {
+        let is_own = area.user == own;
+        Self { stores, area, is_own }
+    }
+
+    fn may(&self, rights: AreaRights) -> bool {
+        self.is_own || self.area.others.have(rights)
+    }
+
+    fn open_with(&self, rights: AreaRights) -> Result<Area, NameFault> {
+        open(&self.stores, &self.area, rights)
+    }
+}
+
+/// Opens the very area that was listed, by the server loops: what is read now and then is not to take
+/// one of the few places of who drives the device directly.
+pub(super) fn open(
+    stores: &Stores,
+    area: &ListedArea,
+    rights: AreaRights,
+) -> Result<Area, NameFault> {
+    let store = stores.current(Store::connect)?;
+    let opened = store.open_of(area.user, area.name.as_str(), rights, WayWanted::Emulated)?;
+    let is_it = opened.generation() == area.generation;
+    is_it.then_some(opened).ok_or(NameFault::Stale)
+}
+
+impl File for AreaFile {
+    fn facts(&self) -> Facts {
+        Facts {
+            key: format!("area {}", self.area.generation),
+            bytes: self.area.bytes,
+            user: Some(self.area.user),
+            is_readable: self.may(AreaRights::READ),
+            is_writable: self.may(AreaRights::WRITE),
+            changed: None,
+            is_constant: false,
+        }
+    }
+
+    fn open(&self, access: Access) -> Result<Box<dyn Bytes>, NameFault> {
+        // Parts of sectors are written by reading them before.
+        let rights = match access {
+            Access::Read => AreaRights::READ,
+            Access::Write | Access::Both => AreaRights::READ.and(AreaRights::WRITE),
+        };
+        Ok(Box::new(OpenArea { area: self.open_with(rights)?, writing: Mutex::new(()) }))
+    }
+
+    fn resize(&self, bytes: u64) -> Result<(), NameFault> {
+        Ok(self.open_with(AreaRights::MANAGE)?.resize(bytes)?)
+    }
+}
+
+struct OpenArea {
+    area: Area,
+    /// Held by who writes parts of sectors.
+    writing: Mutex<()>,
+}
+
+impl OpenArea {
+    /// The sectors that hold bytes of the area.
+    fn sectors(&self, offset: u64, count: usize) -> (u64, usize) {
+        let sector = u64::from(self.area.sector_bytes());
+        let start = offset / sector * sector;
+        (start, ((offset - start) + count as u64).next_multiple_of(sector) as usize)
+    }
+
+    /// What is left of the area from an offset on, as much as goes at once.
+    fn part(&self, offset: u64, wanted: usize) -> usize {
+        within(offset, wanted.min(CHUNK_BYTES), self.area.bytes())
+    }
+}
+
+impl Bytes for OpenArea {
+    fn size(&self) -> Result<u64, NameFault> {
+        Ok(self.area.bytes())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, NameFault> {
+        let count = self.part(offset, into.len());
+        if count > 0 {
+            let (start, bytes) = self.sectors(offset, count);
+            let mut sectors = vec![0; bytes];
+            self.area.read(start, &mut sectors)?;
+            let from = (offset - start) as usize;
+            into[..count].copy_from_slice(&sectors[from..from + count]);
+        }
+        Ok(count)
+    }
+
+    fn write_at(&self, offset: u64, from: &[u8]) -> Result<usize, NameFault> {
+        let count = self.part(offset, from.len());
+        if count == 0 && !from.is_empty() {
+            return Err(NameFault::End);
+        }
+        let (start, bytes) = self.sectors(offset, count);
+        if (start, bytes) == (offset, count) {
+            self.area.write(offset, &from[..count])?;
+            return Ok(count);
+        }
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sectors = vec![0; bytes];
+        self.area.read(start, &mut sectors)?;
+        let at = (offset - start) as usize;
+        sectors[at..at + count].copy_from_slice(&from[..count]);
+        self.area.write(start, &sectors)?;
+        Ok(count)
+    }
+
+    fn synchronize(&self) -> Result<(), NameFault> {
+        Ok(self.area.flush()?)
+    }
+}
