@@ -14,6 +14,9 @@ const SPIN_NS: u64 = 50_000;
 const SLEEP_NS: u64 = 500_000;
 
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// When the log's write that is under way ends, and the one behind it.
+static CURRENT: AtomicU64 = AtomicU64::new(0);
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 fn number(name: &str) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -30,6 +33,21 @@ fn delay_ns() -> u64 {
 /// When a flush that begins now has ended at the earliest.
 pub fn ends_at() -> u64 {
     clock::monotonic_ns() + delay_ns()
+}
+
+/// The same of a write of the log. One is under way at a time, and those that are asked for meanwhile share the
+/// next one.
+pub fn log_ends_at() -> u64 {
+    let (now, current, next) = (clock::monotonic_ns(), CURRENT.load(Relaxed), NEXT.load(Relaxed));
+    // The caller has the lock of all flushes.
+    let (current, next) = match now {
+        _ if now < current => (current, current + delay_ns()),
+        _ if now < next => (next, next + delay_ns()),
+        _ => (now + delay_ns(), now + delay_ns()),
+    };
+    CURRENT.store(current, Relaxed);
+    NEXT.store(next, Relaxed);
+    next
 }
 
 /// The delay of a flush that a thread makes itself.

@@ -272,7 +272,7 @@ impl Flushes {
 fn answers_at(_wait: Wait) -> u64 {
     #[cfg(feature = "flush-faults")]
     if matches!(_wait, Wait::Log(_)) {
-        return faults::ends_at();
+        return faults::log_ends_at();
     }
     0
 }
