@@ -1,10 +1,14 @@
 """Durable appends: our log beside a bare file, RocksDB, okaywal, redb and LMDB, measured by bench/log.
 
-Every way makes durable what it acknowledges. First on this disk; then over files in memory with a simulated flush of 15 us,
-100 us and 1 ms: for our log by a device that takes so much longer, for all others by bench/programs/slowflush.c.
-One flush is under way at a time, and what is asked for meanwhile shares the next one, as Linux has it on a disk. The best bare way is the one that was the fastest of four in this
-run. LOG=64,1024,65536,simulated picks parts, each of some minutes; on this disk those of 1 KiB also tell
-processor time and bytes written for each append. Needs no control plane.
+Every way makes durable what it acknowledges. First on this disk (the folder HELIOSTAT_BENCH_DISK, or the build's);
+then over files in memory with a simulated flush of 15 us, 100 us and 1 ms: for our log by a device that takes so much
+longer, for all others by bench/programs/slowflush.c. One flush is under way at a time, and what is asked for meanwhile
+shares the next one, as Linux has it on a disk. The best bare way is the one that was the fastest of four in this
+run. LOG=64,1024,65536,simulated picks parts, each of a minute or two; on this disk those of 1 KiB also tell processor
+time and bytes written for each append. Needs no control plane.
+
+Where other programs run meanwhile, `chrt -r 1` before it keeps them from deciding: each append waits for others'
+threads to be woken.
 """
 
 from __future__ import annotations
@@ -47,7 +51,8 @@ class Load:
         self.seconds = min(bench.seconds, 1.0)
         self.folder = MEMORY if flush_us else DISK
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.slow = {"LD_PRELOAD": bench.library("slowflush"), "HELIOSTAT_SLOW_FLUSH_US": str(flush_us)} if flush_us else {}
+        slow = {"LD_PRELOAD": bench.library("slowflush"), "HELIOSTAT_SLOW_FLUSH_US": str(flush_us)}
+        self.slow = slow if flush_us else {}
 
     def sample(self, way: str) -> dict[str, float]:
         """What one run tells."""
@@ -95,19 +100,18 @@ class Compared:
         return rows + [self.row("per_second", way, way, aim=self.load.aim(way)) for way in self.ways]
 
     def costs(self) -> list[Result]:
-        """Processor time of an append, and bytes given to the disk for each of its payload."""
+        """Processor time of an append, and bytes that the disk got for each of its payload, where the kernel tells."""
         ways = [way for way in self.ways if way in OTHERS or way in BARE_SIMULATED]
-        return [
-            self.row(key, way, f"{way}: {called}", unit, "less")
-            for key, called, unit in (("cpu_us", "CPU", "us"), ("written", "bytes written", "times"))
-            for way in ways
-        ]
+        told = [("cpu_us", "CPU", "us")]
+        if all(sample["written"] for samples in self.found.values() for sample in samples):
+            told.append(("written", "bytes written", "times"))
+        return [self.row(key, way, f"{way}: {called}", unit, "less") for key, called, unit in told for way in ways]
 
-    def row(self, key: str, way: str, called: str, unit: str = "/s", better: str = "more", aim: float | None = None) -> Result:
+    def row(self, key: str, way: str, called: str, unit: str = "/s", better: str = "more", aim=None) -> Result:
         ours, theirs = self.values(OURS, key), self.values(way, key)
         name = f"{self.load.name()}, vs {called}"
         row = self.bench.compare(name, ours, theirs, unit, better=better, aim=aim, note=NOTE, cores=cores())
-        return by_rounds(row, *((ours, theirs) if better == "more" else (theirs, ours)))
+        return by_rounds(row, *((ours, theirs) if better == "more" else (theirs, ours))) if len(ours) > 1 else row
 
     def values(self, way: str, key: str) -> list[float]:
         return [sample[key] for sample in self.found[way]]

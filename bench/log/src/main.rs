@@ -2,8 +2,8 @@
 //!
 //! `heliostat-bench-log FOLDER WAY BYTES PRODUCERS SECONDS EXTRA_US`: each producer appends a payload of
 //! so many bytes, waits until it is durable, and goes on. Prints one line of JSON: appends per second of
-//! all together, the time of one, median and 99 %, the processor time of one, and the bytes that were given
-//! to the disk for each of a payload. Each way makes durable what it acknowledges; the bare file is written
+//! all together, the time of one, median and 99 %, the processor time of one, and the bytes that were written
+//! to the disk for each of a payload, by whomever. Each way makes durable what it acknowledges; the bare file is written
 //! before it is measured, so that none pays for new blocks.
 //!
 //! A slower flush (EXTRA_US) is simulated for all, over files in memory: of our log by `LatencyDevice`, of
@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
     let run = || -> Result<Outcome, Failure> {
         let way = make(name, &folder, extra)?;
         let span = Duration::from_secs_f64(seconds.parse()?);
-        produce(way.as_ref(), bytes.parse()?, producers.parse()?, span)
+        produce(way.as_ref(), &folder, (bytes.parse()?, producers.parse()?), span)
     };
     let outcome = run();
     std::fs::remove_dir_all(&folder)?;
@@ -63,14 +63,14 @@ struct Outcome {
 /// Has producers append for so long.
 fn produce(
     way: &dyn Way,
-    bytes: usize,
-    producers: usize,
+    folder: &Path,
+    (bytes, producers): (usize, usize),
     span: Duration,
 ) -> Result<Outcome, Failure> {
     let all = Mutex::new(Vec::new());
     // The first appends meet cold caches and files.
     (0..20).try_for_each(|_| way.append(&vec![1; bytes]))?;
-    let before = Spent::until_now()?;
+    let before = Spent::until_now(folder)?;
     let until = Instant::now() + span;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..producers)
@@ -91,7 +91,7 @@ fn produce(
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no producer panics"))
     })?;
-    let spent = Spent::until_now()?.since(&before);
+    let spent = Spent::until_now(folder)?.since(&before);
     Ok(Outcome { times: all.into_inner()?, spent })
 }
 
