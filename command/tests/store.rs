@@ -108,7 +108,7 @@ fn areas_are_made_shown_resized_shared_and_deleted() {
     assert_eq!(list.as_array().unwrap().len(), 1);
     said(daemon, &["area", "resize", "redis/log", "--size", "2M"]);
     said(daemon, &["area", "resize", "redis/log", "--size", "512K"]);
-    said(daemon, &["area", "rate", "b", "1M"]);
+    said(daemon, &["area", "rate", "b", "--bytes", "1M"]);
     said(daemon, &["area", "appoint", "b"]);
     let seen = told(daemon, &["area", "inspect", "b", "--json"]);
     assert_eq!((&seen["others"], &seen["way"]), (&json!("none"), &json!("emulated")));

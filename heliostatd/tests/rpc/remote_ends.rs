@@ -106,6 +106,8 @@ fn a_killed_control_plane_of_the_server_ends_calls_and_its_next_life_is_called_a
     let mut other = Program::start(&pair.one);
     other.say("find_on 2 kv");
     other.does("begin kv 1000 0");
+    // Long enough that it was sent: one that was not would say that it did not run.
+    assert_eq!(other.say("look 100"), "under way");
     let killed = Instant::now();
     pair.two().signal(Signal::KILL);
     let told = client.hear();
