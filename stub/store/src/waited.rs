@@ -160,14 +160,19 @@ impl Area {
         &self,
         work: impl FnOnce(&mut Transfer) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut transfer: MutexGuard<'_, Option<Transfer>> =
+        let mut kept: MutexGuard<'_, Option<Transfer>> =
             self.transfer.lock().unwrap_or_else(PoisonError::into_inner);
-        let transfer = match &mut *transfer {
+        let transfer = match &mut *kept {
             Some(transfer) => transfer,
             none => none
                 .insert(Transfer { device: self.device_of(1)?, buffer: self.buffer(CHUNK_BYTES)? }),
         };
-        work(transfer)
+        let result = work(transfer);
+        if matches!(result, Err(StoreError::Gone | StoreError::Device(_))) {
+            // A device that has failed keeps what it had under way, and has no room for more.
+            *kept = None;
+        }
+        result
     }
 
     /// Makes memory for operations that needs no copy on the way: by the emulated way a part of the
