@@ -33,7 +33,12 @@ class Driver:
 
     def close(self) -> None:
         """Lets it come to its end."""
-        _, errors = self.process.communicate(timeout=SECONDS)
+        try:
+            _, errors = self.process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
         assert self.process.returncode == 0, errors
 
     def __enter__(self) -> Driver:
