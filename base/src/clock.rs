@@ -17,7 +17,7 @@ pub fn monotonic_ns() -> u64 {
 /// Nanoseconds since the machine came up, sleep included (CLOCK_BOOTTIME).
 pub fn boot_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
+    // SAFETY: `now` is writable; CLOCK_BOOTTIME exists since Linux 2.6.39.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -79,7 +79,7 @@ pub fn reopen_for_reading(fd: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: the kernel has just opened it for us.
     let low = unsafe { OwnedFd::adopt(low) };
     let high = fcntl(std::os::fd::AsRawFd::as_raw_fd(&low), libc::F_DUPFD_CLOEXEC, LOWEST);
-    // SAFETY: likewise.
+    // SAFETY: fcntl(2) has just made this one for us, too.
     Ok(high.map_or(low, |high| unsafe { OwnedFd::adopt(high as i32) }))
 }
 

@@ -166,7 +166,7 @@ mod tests {
 
     /// A log with these entries, on a device of its own.
     fn log_of(payloads: &[Vec<u8>]) -> Box<dyn Device> {
-        let device = Box::new(MemoryDevice::new(BYTES as usize));
+        let device = Box::new(MemoryDevice::new(BYTES));
         let log = Log::create(device, AREA, Options::default()).unwrap();
         payloads.iter().for_each(|payload| drop(log.append(payload).unwrap()));
         log.sync().unwrap();
