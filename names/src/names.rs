@@ -5,19 +5,13 @@ use heliostat_client::session;
 use crate::listed::ListedNames;
 use crate::lock::LockNames;
 use crate::memory::RegionNames;
-use crate::path::NamePath;
+use crate::path::{NamePath, SERVICES, STATUS};
 use crate::rpc::FunctionNames;
 use crate::snapshot::VersionNames;
 use crate::status::{told, Status};
 use crate::store::AreaNames;
 use crate::text::text;
 use crate::{net, sessions, Entry, Found, NameFault};
-
-/// What lies at the root.
-pub(crate) const SERVICES: &[&str] =
-    &["lock", "memory", "net", "rpc", "sessions", "snapshot", STATUS, "store"];
-/// The one that is no folder.
-const STATUS: &str = "status";
 
 /// The names of a node as one user sees them. Any threads may use it at once.
 pub struct Names {

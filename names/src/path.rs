@@ -1,7 +1,12 @@
 //! Paths of names: `/memory/kv/a`, as parts.
 
-use crate::names::SERVICES;
 use crate::NameFault;
+
+/// What lies at the root.
+pub(crate) const SERVICES: &[&str] =
+    &["lock", "memory", "net", "rpc", "sessions", "snapshot", STATUS, "store"];
+/// The one that is no folder.
+pub(crate) const STATUS: &str = "status";
 
 /// Longest path: a service, a user, a name of any service and what is below it.
 const PATH_BYTES_MAX: usize = 512;

@@ -9,6 +9,7 @@
 
 mod raw;
 mod records;
+mod shape;
 mod view;
 
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::listed::Lister;
 use crate::renewed::Renewed;
 use crate::{Found, NameFault};
 use raw::AreaFile;
-use records::{LogFile, Shape};
+use records::LogFile;
+use shape::Shape;
 use view::Views;
 
 /// The files of a log.

@@ -1,7 +1,6 @@
 //! Files that are text, made when they are looked at.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use serde_json::Value;
@@ -10,7 +9,7 @@ use crate::file::within;
 use crate::{Access, Bytes, Facts, File, Found, NameFault};
 
 /// Counts texts: each is a file of its own, whose bytes never change.
-static COUNT: AtomicU64 = AtomicU64::new(0);
+static COUNT: Mutex<u64> = Mutex::new(0);
 
 /// A text of a moment.
 struct Text {
@@ -22,9 +21,16 @@ struct Text {
 
 /// A file of this text, which belongs to a user, or to whoever asks.
 pub(crate) fn text(user: Option<u32>, text: String) -> Found {
-    let number = COUNT.fetch_add(1, Relaxed);
+    let number = counted();
     let (made, text) = (SystemTime::now(), text.into_bytes().into());
     Found::File(Arc::new(Text { number, user, made, text }))
+}
+
+/// The next number.
+fn counted() -> u64 {
+    let mut count = COUNT.lock().unwrap_or_else(PoisonError::into_inner);
+    *count += 1;
+    *count
 }
 
 /// One line for each field: its name and its value.

@@ -10,12 +10,10 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{getgid, getuid};
 
-use crate::{helper, MountError};
+use crate::{helper, MountError, SOURCE};
 
 /// By which the kernel asks.
 const DEVICE: &str = "/dev/fuse";
-/// What `mount` and `df` show.
-pub(crate) const SOURCE: &str = "heliostat";
 /// The kernel's type, and ours.
 const KIND: &str = "fuse.heliostat";
 

@@ -14,8 +14,7 @@ use std::time::Duration;
 use rustix::io::{fcntl_setfd, FdFlags};
 use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use crate::device::SOURCE;
-use crate::MountError;
+use crate::{MountError, SOURCE};
 
 /// The program.
 const HELPER: &str = "fusermount3";

@@ -32,6 +32,8 @@ pub use helper::find as find_helper;
 
 use filesystem::NameFiles;
 
+/// What `mount` and `df` show.
+const SOURCE: &str = "heliostat";
 /// Threads that answer the kernel. One may wait for the control plane, half a second at most; the others
 /// go on meanwhile.
 const THREADS: usize = 8;

@@ -202,14 +202,3 @@ pub fn sync(call: &mut Call<'_>, is_data: bool) -> Verdict {
         }
     }
 }
-
-/// From now on something is seen of this program that no call of its own lets out: nothing is held
-/// back for any more.
-pub fn give_up(reason: Unheld) {
-    if !names::is_none() {
-        flush::refuse(reason);
-        before_child();
-        // What is written from now on goes by the log no more.
-        flush::forget_logged();
-    }
-}

@@ -14,7 +14,6 @@ use heliostat_stub_posix::net::commit;
 use heliostat_stub_posix::thread;
 
 use crate::call::Call;
-use crate::durable;
 
 /// File systems of this kernel alone (source: linux/magic.h, and bcachefs, XFS, ZFS): no server is asked.
 #[rustfmt::skip]
@@ -30,6 +29,19 @@ const SO_ZEROCOPY: i32 = 60;
 /// The program has mapped a file: taking it out may let the file go, with its locks.
 static HOLDS_FILES: AtomicBool = AtomicBool::new(false);
 
+/// From now on something is seen of this program that no call of its own lets out: nothing is held
+/// back for any more.
+pub fn give_up(reason: Unheld) {
+    if !names::is_none() {
+        flush::refuse(reason);
+        if flush::is_busy() {
+            commit::settle();
+        }
+        // What is written from now on goes by the log no more.
+        flush::forget_logged();
+    }
+}
+
 /// Whether to unmap may let go of a file. Libraries do not count: the linker alone has them open.
 pub fn holds_files() -> bool {
     HOLDS_FILES.load(Relaxed)
@@ -44,10 +56,10 @@ pub fn mmap(call: &mut Call<'_>) -> Verdict {
     let (protection, flags, fd) = (call.int(2), call.int(3), call.int(4));
     let is_librarys = flags & libc::MAP_DENYWRITE != 0;
     if protection & libc::PROT_EXEC != 0 && !is_librarys {
-        durable::give_up(Unheld::Uncaught);
+        give_up(Unheld::Uncaught);
     }
     if is_shared(fd, flags) || flags & libc::MAP_ANONYMOUS == 0 && !is_local(fd) {
-        durable::give_up(Unheld::Shared);
+        give_up(Unheld::Shared);
     }
     if flags & libc::MAP_FIXED != 0 && holds_files() && flush::is_busy() {
         commit::settle();
@@ -77,27 +89,27 @@ fn is_local(fd: i32) -> bool {
 /// mprotect(2), pkey_mprotect(2): code that is made, or changed.
 pub fn mprotect(call: &mut Call<'_>) -> Verdict {
     if call.int(2) & libc::PROT_EXEC != 0 {
-        durable::give_up(Unheld::Uncaught);
+        give_up(Unheld::Uncaught);
     }
     Verdict::Pass
 }
 
 /// shmat(2), vmsplice(2), userfaultfd(2)
 pub fn shared(_call: &mut Call<'_>) -> Verdict {
-    durable::give_up(Unheld::Shared);
+    give_up(Unheld::Shared);
     Verdict::Pass
 }
 
 /// ioctl(2), before it is answered
 pub fn before_ioctl(call: &Call<'_>) {
     if call.word(1) as u32 == USERFAULTFD_IOC_NEW {
-        durable::give_up(Unheld::Shared);
+        give_up(Unheld::Shared);
     }
 }
 
 /// setsockopt(2), before it is answered
 pub fn before_option(call: &Call<'_>) {
     if (call.int(1), call.int(2)) == (libc::SOL_SOCKET, SO_ZEROCOPY) {
-        durable::give_up(Unheld::Shared);
+        give_up(Unheld::Shared);
     }
 }

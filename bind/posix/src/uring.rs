@@ -10,7 +10,7 @@ use heliostat_stub_posix::{thread, uring};
 use std::mem::MaybeUninit;
 
 use crate::call::{by_kernel, Call};
-use crate::durable;
+use crate::mappings;
 use crate::memory;
 use crate::spawn;
 
@@ -46,7 +46,7 @@ impl Program for Guarded {
 pub fn setup(call: &mut Call<'_>) -> Verdict {
     let answer = by_kernel(call);
     if let (Ok(ring), false) = (answer, thread::is_in_section()) {
-        durable::give_up(Unheld::Ring);
+        mappings::give_up(Unheld::Ring);
         let mut params = [0; PARAMS_BYTES];
         let seen = match Guarded.fetch(call.word(1), &mut params) {
             true => program_rings::begin(ring as i32, &params),

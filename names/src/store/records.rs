@@ -1,48 +1,15 @@
 //! A log's two files: its entries as lines of JSON, and their payloads one behind the other.
 
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use heliostat_backend_log::format::Position;
-use heliostat_backend_log::{Entry, LogReader};
+use heliostat_backend_log::LogReader;
 use heliostat_stub_store::ListedArea;
-use serde_json::json;
 
+use super::shape::{hex, line, Shape};
 use super::view::{open_reader, View};
 use super::Stores;
 use crate::file::within;
 use crate::{Access, Bytes, Facts, File, NameFault};
-
-/// Which of the files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
-    /// Payloads.
-    Data,
-    /// Lines.
-    Records,
-}
-
-/// An entry as a line: a payload that is no text is written as digits.
-pub(super) fn line(entry: &Entry) -> String {
-    let Position { at, sequence } = entry.position;
-    let bytes = entry.payload.len();
-    let told = match std::str::from_utf8(&entry.payload) {
-        Ok(text) => json!({ "at": at, "sequence": sequence, "bytes": bytes, "text": text }),
-        Err(_) => {
-            json!({ "at": at, "sequence": sequence, "bytes": bytes, "hex": hex(&entry.payload) })
-        }
-    };
-    format!("{told}\n")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
 
 /// A log as it was when it was looked at.
 pub(super) struct LogFile {

@@ -11,7 +11,7 @@ use heliostat_backend_log::{Area as Range, Entry, LogReader};
 use heliostat_stub_store::{AreaRights, ListedArea};
 
 use super::raw;
-use super::records::{line, Shape};
+use super::shape::{line, Shape};
 use super::Stores;
 use crate::NameFault;
 
