@@ -10,7 +10,7 @@
 //! entry that begins behind the file's end was never acknowledged: what comes before it was not
 //! durable either. A file that somebody has written to since the machine came up, or so long after an
 //! entry that the kernel must have written that back by then, is not touched where it differs, unless it
-//! was this that has written, which the mark tells. Nothing is trimmed before all of it
+//! was this that has written, which the mark tells: one that nothing but its own end has followed. Nothing is trimmed before all of it
 //! has gone well, so it may be cut off at any point and done again.
 
 use std::fmt;
@@ -133,12 +133,7 @@ pub fn recover(log: &Log, boot: &Boot, force: bool) -> Result<Outcome, RecoverEr
     }
     targets.iter_mut().for_each(|target| target.look_up(boot));
     let writes = targets.iter().any(|target| target.is_old && target.file.is_some());
-    if writes && !is_marked {
-        match log.append_sync(&entry::mark(boot.id)) {
-            Ok(_) | Err(LogError::Full { .. }) => {}
-            Err(error) => return Err(RecoverError::Log(error)),
-        }
-    }
+    let is_begun = is_marked || writes && mark(log, boot)?;
     each(log, |entry| {
         if let Entry::Appended(head, bytes) = entry {
             if let Some(target) = targets.iter_mut().find(|target| target.birth == head.file) {
@@ -152,8 +147,20 @@ pub fn recover(log: &Log, boot: &Boot, force: bool) -> Result<Outcome, RecoverEr
     let outcome = Outcome { files: files.collect() };
     if outcome.is_whole() {
         log.trim(log.end()).and_then(|()| log.checkpoint()).map_err(RecoverError::Log)?;
+    } else if is_begun {
+        // Else the next run would take what others have written for its own.
+        mark(log, boot)?;
     }
     Ok(outcome)
+}
+
+/// Writes down that recovery begins, or ends; false where the log has no room for that.
+fn mark(log: &Log, boot: &Boot) -> Result<bool, RecoverError> {
+    match log.append_sync(&entry::mark(boot.id)) {
+        Ok(_) => Ok(true),
+        Err(LogError::Full { .. }) => Ok(false),
+        Err(error) => Err(RecoverError::Log(error)),
+    }
 }
 
 /// Which files there are entries of, and whether recovery has begun before in this run.
@@ -162,7 +169,8 @@ fn targets(log: &Log, boot: &Boot, force: bool) -> Result<(Vec<Target>, bool), R
     each(log, |entry| {
         let head = match entry {
             Entry::Mark(id) => {
-                is_marked |= id == boot.id;
+                // The next mark after one tells that recovery has ended, with some of it refused.
+                is_marked ^= id == boot.id;
                 return Ok(());
             }
             Entry::Appended(head, _) => head,
