@@ -30,7 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-idle test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,14 +82,10 @@ demo-durable: setup build ## Redis that keeps every write, plain and held back, 
 	$(RUN) bench/demo/durable_demo.py $(DEMO_FLAGS)
 
 test: setup programs ## everything that must hold: crates, loom models, lint, programs, faults
-	$(CARGO) test --workspace --no-run
-	$(MAKE) -j2 --output-sync=line test-rust test-idle
+	$(MAKE) test-rust
+	$(MAKE) lint
+	$(MAKE) test-loom
 	$(MAKE) test-programs
-
-# One job, on processors that the crates' tests leave: those wait for most of their time.
-test-idle:
-	chrt --idle 0 $(MAKE) lint
-	chrt --idle 0 $(MAKE) test-loom
 
 test-rust: ## unit and integration tests of the crates
 	$(CARGO) test --workspace

@@ -11,6 +11,8 @@ use super::{await_that, networks, Daemon};
 
 /// How many files and folders this program has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
+/// How many ports it has tried.
+static PORTS_TRIED: AtomicU32 = AtomicU32::new(0);
 
 /// A cluster's secret, in a file that only its owner may read.
 pub struct SecretFile(pub PathBuf);
@@ -34,10 +36,21 @@ impl Drop for SecretFile {
     }
 }
 
-/// Ports that nobody has now.
+/// Below the ports that the kernel gives out (source: ip_local_port_range, 32768 and more): nobody who
+/// connects meanwhile is given one of these.
+const PORTS: std::ops::Range<u32> = 12_000..32_000;
+
+/// Ports that nobody has now, and that no other test of this program is given.
 pub fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let listeners = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    let mut free = std::iter::repeat_with(next_port)
+        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    [(); COUNT].map(|()| free.next().unwrap())
+}
+
+/// The next port; programs begin at places of their own.
+fn next_port() -> u16 {
+    let number = std::process::id().wrapping_mul(97) + PORTS_TRIED.fetch_add(1, Ordering::Relaxed);
+    (PORTS.start + number % PORTS.len() as u32) as u16
 }
 
 /// The configuration of node `ports[at]`, numbered from 1, that knows all others.

@@ -1,11 +1,13 @@
 //! When a listener's address is free again. By itself: another test that starts a process meanwhile
 //! has the socket, too, until that process is another program.
 
+mod support;
+
 use std::net::TcpListener;
 
-use crate::support::*;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::session::record::{Reply, Request};
+use support::*;
 
 #[test]
 fn an_address_is_free_as_soon_as_its_listener_closes_it() {
