@@ -16,8 +16,8 @@ pytestmark = pytest.mark.heliostat
 
 
 @pytest.fixture(scope="module")
-def drivers(tmp_path_factory):
-    return Drivers(tmp_path_factory.mktemp("drivers"))
+def drivers():
+    return Drivers()
 
 
 @pytest.fixture

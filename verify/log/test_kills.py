@@ -45,8 +45,8 @@ def opened(driver: Driver, place: Path) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_what_a_killed_writer_said_is_there(language, tmp_path_factory):
-    drivers = Drivers(tmp_path_factory.mktemp("drivers"))
+def test_what_a_killed_writer_said_is_there(language):
+    drivers = Drivers()
     seed = random.Random(1)
     with log_folder() as folder:
         place = Path(folder) / "log"

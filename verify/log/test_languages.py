@@ -26,8 +26,8 @@ NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
-def drivers(tmp_path_factory):
-    return Drivers(tmp_path_factory.mktemp("drivers"))
+def drivers():
+    return Drivers()
 
 
 @pytest.fixture

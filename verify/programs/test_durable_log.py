@@ -124,7 +124,9 @@ def test_the_file_may_be_written_anew_under_load(harness, tmp_path):
     program.kill()
     assert client.wait(60) == 0, client.errors()
     program.process.wait()
-    crash(growing(tmp_path), 2)
+    # Its last page alone: of a file that was begun under load the first flush is of some length.
+    with growing(tmp_path).open("r+b") as file:
+        file.truncate(os.fstat(file.fileno()).st_size - PAGE)
     assert "bytes were put back" in recover(log, "--force")
     check(harness, tmp_path, acknowledged(client.output()))
 

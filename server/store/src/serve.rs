@@ -86,7 +86,10 @@ fn check(turn: &Turn<'_, Areas>, asked: &Operation) -> Result<Job, Refusal> {
 fn wanted(kind: OpKind) -> Option<AreaRights> {
     match kind {
         OpKind::Read => Some(AreaRights::READ),
-        OpKind::Write | OpKind::WriteDurable | OpKind::Fsync | OpKind::Zero | OpKind::Discard => {
+        // It changes nothing, and who reads beside a writer shows nothing before it is durable; as of a
+        // file that is open for reading (source: fsync(2)).
+        OpKind::Fsync => Some(AreaRights::NONE),
+        OpKind::Write | OpKind::WriteDurable | OpKind::Zero | OpKind::Discard => {
             Some(AreaRights::WRITE)
         }
         _ => None,

@@ -18,7 +18,7 @@ impl From<Kind> for No {
             Kind::Full | Kind::Limit => "full",
             Kind::TooLong => "too_large",
             Kind::Trimmed => "stale",
-            Kind::NoEntry => "invalid",
+            Kind::NoEntry | Kind::NoName => "invalid",
             Kind::Damaged => "corrupt",
             Kind::Device => "device",
             Kind::InUse => "in_use",
@@ -53,6 +53,7 @@ struct Driver {
 }
 
 fn main() {
+    heliostat::control::configure_as_usual("log-driver");
     let mut driver = Driver::default();
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("a line can be read");
