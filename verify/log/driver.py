@@ -16,6 +16,7 @@ WORDS = (
     (heliostat.TooLong, "too_large"),
     (heliostat.Trimmed, "stale"),
     (heliostat.NoEntry, "invalid"),
+    (heliostat.InvalidName, "invalid"),
     (heliostat.Damaged, "corrupt"),
     (heliostat.DeviceFailed, "device"),
     (heliostat.InUse, "in_use"),
