@@ -12,17 +12,16 @@ const ALL_USERS: u32 = heliostat_abi::snapshot::region::OWN_USER;
 /// How old a list may be that says that something is a folder: one more or less harms nobody.
 const FOLDERS: Duration = Duration::from_secs(1);
 
+/// Things by whose they are, and their names.
+pub(crate) type Asked<T> = Vec<((u32, String), T)>;
+
 /// A service that lists its things.
 pub(crate) trait Lister {
     /// What is listed.
     type Thing;
 
     /// Asks for the things of a user, or of all, whose names begin so.
-    fn ask(
-        &self,
-        user: u32,
-        beginning: &str,
-    ) -> Result<Vec<((u32, String), Self::Thing)>, NameFault>;
+    fn ask(&self, user: u32, beginning: &str) -> Result<Asked<Self::Thing>, NameFault>;
 
     /// What a thing is as a file, to user `own`.
     fn found(&self, own: u32, thing: &Self::Thing) -> Result<Found, NameFault>;
@@ -109,7 +108,7 @@ impl<L: Lister> ListedNames<L> {
             return Err(NameFault::NoFolder);
         }
         for entry in &mut entries {
-            let place = [path, &[entry.name.clone()]].concat();
+            let place = [path, std::slice::from_ref(&entry.name)].concat();
             let has_parts = |thing: &L::Thing| !self.lister.parts(thing).is_empty();
             entry.is_folder |= matches!(all.place(&place), Ok(Place::Thing(it)) if has_parts(it));
         }

@@ -249,8 +249,8 @@ fn is_marked(state: &CrashState) -> bool {
     let device = MemoryDevice::of(state.image().clone()).with_geometry(GEOMETRY);
     let log = Log::open(Box::new(device), AREA, options()).unwrap();
     let is_mark = |payload: &[u8]| matches!(entry::decode(payload), Ok(Entry::Mark(_)));
-    let found = log.read().any(|entry| is_mark(&entry.unwrap().payload));
-    found
+    let marks = log.read().filter(|entry| is_mark(&entry.as_ref().unwrap().payload)).count();
+    marks > 0
 }
 
 /// Crashes in the middle of a recovery that began with this file: before the mark the file is as it was,

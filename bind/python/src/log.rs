@@ -28,13 +28,16 @@ pub struct LogHandle {
     opened: Own<Mutex<Option<Opened>>>,
 }
 
+/// A reader that its user may have dropped.
+type WeakReader = Weak<Mutex<Option<Reader>>>;
+
 /// What is open. Clones are handles of the same.
 #[derive(Clone)]
 struct Opened {
     log: Log,
     queue: Option<Queue>,
     event: Arc<Mutex<Option<Event>>>,
-    readers: Arc<Mutex<Vec<Weak<Mutex<Option<Reader>>>>>>,
+    readers: Arc<Mutex<Vec<WeakReader>>>,
 }
 
 impl LogHandle {
