@@ -44,6 +44,8 @@ type Setting = (&'static str, &'static CStr, &'static CStr);
 const NO_SHARED_MEMORY: Setting = ("UCX_TLS", c"TLS", c"^sm");
 /// UCX opens a port on each interface, wherever its listener is.
 const LOOPBACK_ONLY: Setting = ("UCX_NET_DEVICES", c"NET_DEVICES", c"lo");
+/// A node that comes back listens where connections of its last life have not run out.
+const LISTEN_AGAIN: Setting = ("UCX_CM_REUSEADDR", c"CM_REUSEADDR", c"y");
 
 /// UCX's statuses that are told apart.
 const CONNECTION_RESET: i32 = -25;
@@ -95,7 +97,7 @@ impl Ucx {
     /// uses it.
     pub fn listen(at: SocketAddr) -> Result<Ucx, ListenError> {
         let library = binding::load().map_err(ListenError::NoUcx)?;
-        let mut settings = vec![NO_SHARED_MEMORY];
+        let mut settings = vec![NO_SHARED_MEMORY, LISTEN_AGAIN];
         if at.ip().is_loopback() {
             settings.push(LOOPBACK_ONLY);
         }
