@@ -38,7 +38,7 @@ fn record(kind: OpKind, handle: u32, offset: u64, argument: u64, pieces: &[(u64,
 }
 
 #[test]
-#[ignore = "writes the corpus"]
+#[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_corpus() {
     let write = record(OpKind::Write, 1, 512, 0, &[(0, 512), (4096, 1024)]);
     let durable = record(OpKind::WriteDurable, 1, 8192, 0, &[(77, 2048)]);
