@@ -181,6 +181,9 @@ numbered! {
         TooMany = 6 => "more files at once than one flush takes along",
         Failed = 7 => "a flush has failed",
         Ring = 8 => "the program has an io_uring, which the kernel may poll",
+        Unprofitable = 9 => "the program waits for its flushes at once, so holding back gains nothing",
+        Undetected = 10 => "files are detected, and this one was not appended to and flushed often enough yet",
+        NotAppended = 11 => "files are detected, and this one is not written at its end only",
     }
 }
 
@@ -202,6 +205,8 @@ numbered! {
         LogFailed = 12 => "the log's device has failed",
         Shortened = 13 => "the file has become shorter",
         InHandler = 14 => "a signal handler asked",
+        NoArea = 15 => "the log's area cannot be had: no control plane, no store, or it is not granted",
+        Overwritten = 16 => "the file is overwritten in place again and again, so a log gains nothing",
     }
 }
 

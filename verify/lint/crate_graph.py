@@ -27,6 +27,7 @@ RULES: dict[str, set[str]] = {
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
     "stub/log": LOWER | {"backend/block", "backend/log", "client", "stub/store", "stub/lock"},  # logs lie in areas, one writer each
+    "stub/posix": LOWER | {"ring", "backend/*", "client", "stub/link", "stub/log"},  # durable files' log may lie in an area
     "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
     "bind/fuse": LOWER | {"names"},  # what the kernel asks, asked of names
     "bind/*": LOWER | {"ring", "client", "stub/*", "backend/pages"},
