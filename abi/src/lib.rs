@@ -10,6 +10,7 @@
 
 pub mod cluster;
 pub mod code;
+pub mod cores;
 pub mod file;
 pub mod limits;
 pub mod lock;

@@ -23,6 +23,7 @@ RULES: dict[str, set[str]] = {
     "backend/store": LOWER | {"backend/block", "storefile"},  # the format's steps, done on a device
     "backend/durable": LOWER | {"backend/log", "backend/block", "backend/uring"},  # files whose appends such a log keeps
     "backend/log": LOWER | {"backend/block"},  # a format and its order of writes, on any of those devices
+    "backend/cores": LOWER | {"service/cores"},  # the plan's steps, done on a system
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
@@ -49,7 +50,7 @@ RULES: dict[str, set[str]] = {
     "names": LOWER | {"client", "stub/*", "backend/log"},  # what has a name, as folders and files
     "command": LOWER
     | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/log", "stub/rpc", "stub/snapshot"}
-    | {"stub/store"}
+    | {"stub/store", "service/cores"}
     | {"snapfile", "storefile", "supervisor", "control", "backend/*", "names", "bind/fuse"},
     "bench/*": {"*"},
     "verify/*": {"*"},
