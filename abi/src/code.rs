@@ -133,6 +133,8 @@ numbered! {
         Forked = 30 => "the program forked before the other end accepted",
         Crossed = 31 => "this end was used while the other end was still inside connect(2)",
         Undecided = 32 => "not used yet since it was accepted, while the other end was still inside connect(2)",
+        LoopEnded = 33 => "the network service ended, and the connection went on where it was",
+        NoDescriptors = 34 => "the program has no descriptors left for the network service",
     }
 }
 

@@ -38,6 +38,7 @@ RULES: dict[str, set[str]] = {
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
+    "server/network": LOWER | {"ring", "backend/tcp"},  # lanes on one side, remote peers' sockets on the other
     "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others
     "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
