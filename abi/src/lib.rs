@@ -11,6 +11,7 @@
 pub mod cluster;
 pub mod code;
 pub mod file;
+pub mod lean;
 pub mod limits;
 pub mod lock;
 pub mod memory;
@@ -23,6 +24,7 @@ pub mod right;
 pub mod rpc;
 pub mod session;
 pub mod snapshot;
+pub mod socket;
 pub mod store;
 pub mod stream;
 pub mod table;
