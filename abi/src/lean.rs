@@ -11,7 +11,8 @@
 //! facts      0 magic u64, version u32, flags u32 (0)
 //!           16 window u64 bytes, payload u64 (where it begins)
 //!           32 worker u32 (from 0), workers u32
-//!           40 queues u32 (bits: 1 files, 2 sockets), depth u32, zeros to 0x1000
+//!           40 queues u32 (bits: 1 files, 2 sockets), depth u32
+//!           64 over u32 (0 while it goes on, else an errno), zeros to 0x1000
 //! ```
 //! The window is that of a session of delegated operations, and its rings are that session's: nothing
 //! on the host knows of a lean worker but who starts it. The same memory serves both sessions.
@@ -25,6 +26,8 @@ pub const VERSION: u32 = 1;
 
 /// Bytes of the page of facts.
 pub const FACTS_BYTES: usize = 0x1000;
+/// Where stands whether the host is still there: 0, or the errno with which all that waits ends.
+pub const OVER_AT: usize = 64;
 /// Where the worker's own state of its first queue lies.
 pub const QUEUE_AT: usize = 0x1000;
 /// Bytes of one queue's state.
