@@ -85,6 +85,9 @@ numbered! {
         AreaBytes = 81 => "bytes of areas of a store",
         AreaHandles = 82 => "handles on areas of a store",
         AreaSessions = 83 => "sessions whose operations on areas are delegated",
+        SocketSessions = 105 => "sessions whose socket operations are delegated",
+        Sockets = 106 => "sockets of delegated operations",
+        ConfinedNames = 107 => "folders and addresses of a confined session",
     }
 }
 
