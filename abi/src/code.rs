@@ -215,6 +215,18 @@ numbered! {
     }
 }
 
+numbered! {
+    /// Why a call of a program that asked for offload was made by its own thread all the same.
+    Unoffloaded: u8 {
+        None = 0 => "made on a kernel core",
+        Dearer = 100 => "measured here, the plain call is cheaper than one on a kernel core",
+        Waits = 101 => "the call would wait, and a thread waits by itself, so that signals reach it",
+        Late = 102 => "no kernel core took the call in time",
+        NoLine = 103 => "the thread has no line: all are taken, or a handler interrupted a call",
+        Ended = 104 => "offload has ended here (user, rights, filter or descriptors changed, or no executor could be made)",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +247,9 @@ mod tests {
         }
         for reason in Unlogged::ALL {
             assert_eq!(Unlogged::from_number(*reason as u8), Some(*reason));
+        }
+        for reason in Unoffloaded::ALL {
+            assert_eq!(Unoffloaded::from_number(*reason as u8), Some(*reason));
         }
         for thing in Thing::ALL {
             assert_eq!(Thing::from_number(*thing as u16), Some(*thing));

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod name;
 mod name_record;
 pub mod needs;
+pub mod offload;
 pub mod peer;
 pub mod place;
 pub mod right;
