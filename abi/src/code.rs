@@ -85,6 +85,10 @@ numbered! {
         AreaBytes = 81 => "bytes of areas of a store",
         AreaHandles = 82 => "handles on areas of a store",
         AreaSessions = 83 => "sessions whose operations on areas are delegated",
+        SharedListeners = 95 => "shared listeners",
+        ListenerWorkers = 96 => "workers of shared listeners",
+        ListenerSockets = 97 => "listening sockets of one shared listener",
+        WorkerHolders = 98 => "processes that share one worker's queue",
     }
 }
 

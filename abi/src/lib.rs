@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod code;
 pub mod file;
 pub mod limits;
+pub mod listener;
 pub mod lock;
 pub mod memory;
 pub mod name;

@@ -37,6 +37,7 @@ RULES: dict[str, set[str]] = {
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
     "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
+    "server/listener": LOWER | {"service/listener"},  # its decisions, carried out on a thread of their own
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others
     "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*", "storefile"},
