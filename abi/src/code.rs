@@ -88,6 +88,10 @@ numbered! {
         SocketSessions = 105 => "sessions whose socket operations are delegated",
         Sockets = 106 => "sockets of delegated operations",
         ConfinedNames = 107 => "folders and addresses of a confined session",
+        SharedListeners = 95 => "shared listeners",
+        ListenerWorkers = 96 => "workers of shared listeners",
+        ListenerSockets = 97 => "listening sockets of one shared listener",
+        WorkerHolders = 98 => "processes that share one worker's queue",
     }
 }
 

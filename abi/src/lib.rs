@@ -14,6 +14,7 @@ pub mod cores;
 pub mod file;
 pub mod lean;
 pub mod limits;
+pub mod listener;
 pub mod lock;
 pub mod memory;
 pub mod name;
