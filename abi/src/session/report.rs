@@ -99,7 +99,7 @@ pub enum Counter {
     /// Connections to remote peers that the network service took over.
     Delegated = 14,
     /// Calls made on kernel cores.
-    Offloaded = 14,
+    Offloaded = 15,
 }
 
 /// What is told of a group of calls, by place.
@@ -117,7 +117,7 @@ pub enum OffloadCount {
 }
 
 /// Names of the counters, in order, as they appear in metrics.
-pub const COUNTER_NAMES: [&str; 15] = [
+pub const COUNTER_NAMES: [&str; 16] = [
     "direct_streams",
     "native_connections",
     "demoted_streams",
