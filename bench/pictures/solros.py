@@ -19,8 +19,8 @@ SEARCH = re.compile(r"(text indexing|image search), (\d+) workers, lean vs (own 
 
 def newest(benchmark: str) -> list[dict]:
     """The results of a benchmark's newest record; none where it was never recorded."""
-    records = [record for record in files.read_all() if record["benchmark"] == benchmark]
-    return records[-1]["results"] if records else []
+    records = [record for record in files.read_all() if record.benchmark == benchmark]
+    return max(records, key=lambda record: record.date).results if records else []
 
 
 def by_threads(axes, told: dict) -> None:
