@@ -4,6 +4,7 @@
 //! uses nothing else of the program.
 
 pub mod cluster;
+pub mod coprocessor;
 pub mod lock;
 pub mod log;
 pub mod memory;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
+use coprocessor::CoprocessorCommand;
 use lock::LockCommand;
 use log::LogCommand;
 use memory::MemoryCommand;
@@ -97,6 +99,12 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: ClusterCommand,
+    },
+    /// Lean workers: run a program as several that have files and sockets by shared memory only.
+    Coprocessor {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: CoprocessorCommand,
     },
     /// Memory regions: show, free, and read them.
     Memory {
