@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::futex::wake_all;
+use heliostat_base::futex::wake;
 use heliostat_base::mapping::{Access, SharedMapping};
 
 use super::Fault;
@@ -69,7 +69,7 @@ fn watch(pages: &[SharedMapping], is_over: &AtomicBool) {
             // The loop looks at its ring after it has set its bell, so one that is set after this
             // exchange is of a loop that has seen the head.
             if bell.swap(0, Ordering::SeqCst) != 0 {
-                wake_all(bell);
+                wake(bell, u32::MAX);
             }
         }
         pause = if has_moved { SHORTEST } else { (pause * 2).min(LONGEST) };
