@@ -1,6 +1,7 @@
 //! The loop's epoll set: sockets are in it for edges from their birth to their end.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -8,7 +9,6 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
-use rustix::io::Errno;
 
 /// Events taken at once.
 const EVENTS_AT_ONCE: usize = 256;
@@ -34,7 +34,6 @@ pub(crate) struct Edge {
 pub struct Watch {
     epoll: Arc<OwnedFd>,
     watched: Table<Watched>,
-    events: Vec<Event>,
 }
 
 impl Watch {
@@ -44,8 +43,7 @@ impl Watch {
     /// The kernel has no descriptor.
     pub fn create() -> io::Result<Watch> {
         let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
-        let events = Vec::with_capacity(EVENTS_AT_ONCE);
-        Ok(Watch { epoll, watched: Table::lean(WATCHED_MAX), events })
+        Ok(Watch { epoll, watched: Table::lean(WATCHED_MAX) })
     }
 
     /// What becomes readable when something has happened.
@@ -85,16 +83,14 @@ impl Watch {
 
     /// What has happened; empty when nothing has.
     pub(crate) fn take(&mut self) -> Vec<Edge> {
-        self.events.clear();
+        let mut room = [const { MaybeUninit::<Event>::uninit() }; EVENTS_AT_ONCE];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let room = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, room, Some(&now)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            // Only of a set that is none.
-            Err(_) => return Vec::new(),
-        }
+        // It fails for a signal only, or of a set that is none.
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut room, Some(&now)) else {
+            return Vec::new();
+        };
         let watched = &self.watched;
-        let edges = self.events.iter().filter_map(|event| {
+        let edges = events.iter().filter_map(|event| {
             let (data, flags) = (event.data, event.flags);
             let id = ObjectId { index: data.u64() as u32, generation: (data.u64() >> 32) as u32 };
             let is_over = flags.intersects(EventFlags::ERR | EventFlags::HUP);
