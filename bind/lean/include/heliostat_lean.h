@@ -493,20 +493,19 @@ HL_FN int64_t hl_do_name(hl_lean *lean, uint32_t kind, const char *name, const c
     return error ? error : hl_finish(lean, ticket, result);
 }
 
-/* An index and its generation become an object: 0, or the errno. */
+/* An index and its generation become an object, which is none after an error: 0, or the errno. */
 HL_FN int64_t hl_opened(int64_t value, const hl_result *result, hl_object *object)
 {
-    if (value < 0) return value;
-    object->index = (uint32_t)value;
-    object->generation = result->generation;
-    return 0;
+    object->index = value < 0 ? 0xffffffffu : (uint32_t)value;
+    object->generation = value < 0 ? 0 : result->generation;
+    return value < 0 ? value : 0;
 }
 
 /* Opens a file by its absolute name: flags HL_READ, HL_WRITE and others; permissions with HL_CREATE. */
 HL_FN int64_t hl_open(hl_lean *lean, const char *name, uint32_t flags, uint32_t permissions, hl_object *file)
 {
     uint64_t argument = flags | (flags & HL_CREATE ? (uint64_t)(permissions & 07777) << HL_MODE_SHIFT : 0);
-    hl_result result;
+    hl_result result = {0, 0, 0};
     int64_t value = hl_do_name(lean, HL_OP_OPEN, name, (const char *)0, argument, &result);
     return hl_opened(value, &result, file);
 }
@@ -621,7 +620,7 @@ HL_FN int64_t hl_connect(hl_lean *lean, const hl_address *to, uint32_t timeout_u
 {
     hl_operation asked = hl_operation_of(HL_OP_CONNECT, hl_nothing());
     hl_address address = *to;
-    hl_result result;
+    hl_result result = {0, 0, 0};
     asked.timeout_us = timeout_us;
     return hl_opened(hl_do_small(lean, HL_SOCKETS, &asked, &address, sizeof address, &result), &result, socket);
 }
@@ -629,7 +628,7 @@ HL_FN int64_t hl_connect(hl_lean *lean, const hl_address *to, uint32_t timeout_u
 HL_FN int64_t hl_listen(hl_lean *lean, hl_address *at, uint32_t backlog, uint32_t flags, hl_object *listener)
 {
     hl_operation asked = hl_operation_of(HL_OP_LISTEN, hl_nothing());
-    hl_result result;
+    hl_result result = {0, 0, 0};
     asked.argument = backlog | flags;
     return hl_opened(hl_do_small(lean, HL_SOCKETS, &asked, at, sizeof *at, &result), &result, listener);
 }
@@ -638,7 +637,7 @@ HL_FN int64_t hl_accept(hl_lean *lean, hl_object listener, hl_address *peer, uin
 {
     hl_operation asked = hl_operation_of(HL_OP_ACCEPT, listener);
     hl_address unread = {0, 0, 0, {0}, 0};
-    hl_result result;
+    hl_result result = {0, 0, 0};
     asked.timeout_us = timeout_us;
     return hl_opened(hl_do_small(lean, HL_SOCKETS, &asked, peer ? peer : &unread, sizeof unread, &result), &result, socket);
 }
