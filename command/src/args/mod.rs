@@ -256,6 +256,9 @@ pub struct SealArguments {
     /// Let a program of root's become this user, as servers' workers do.
     #[arg(long, value_name = "NAME", requires = "sealed")]
     pub user: Vec<String>,
+    /// Hand the program this descriptor of the caller's besides; for other commands.
+    #[arg(long, value_name = "NUMBER", requires = "sealed", hide = true)]
+    pub keep: Vec<i32>,
     /// Tell the program no variable but those of --env and of policies.
     #[arg(long, requires = "sealed")]
     pub clear_env: bool,

@@ -48,6 +48,9 @@ fn sealed_words(arguments: &CoprocessorArguments, text: &str) -> Vec<OsString> {
         words.extend(["--socket".into(), socket.into()]);
     }
     words.extend(["--no-direct".into(), "--sealed".into()]);
+    for number in text.split(',') {
+        words.extend(["--keep".into(), number.into()]);
+    }
     words.extend(["--env".into(), format!("{VARIABLE}={text}").into()]);
     for grant in &arguments.grant {
         words.extend(["--grant".into(), grant.into()]);
