@@ -94,7 +94,7 @@ typedef struct hl_facts { /* of a file */
     uint64_t size, inode, device;
     int64_t modified_s;
     uint32_t modified_ns, mode, uid, gid;
-    uint64_t zero;
+    uint64_t zero[2];
 } hl_facts;
 
 typedef struct hl_address {

@@ -26,8 +26,10 @@ pub(crate) fn accept(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
     };
     let Some(listener) = socket.listener().cloned() else { return turn.fail(libc::EINVAL) };
     // It comes a second time when its listener was closed, and then finds none.
-    if turn.session.service.accepting.insert(turn.id.operation) {
-        listener.wait(Member::new(turn.session.id, asked.object));
+    let member = Member::new(turn.session.id, asked.object);
+    let accepting = &mut turn.session.service.accepting;
+    if accepting.insert(turn.id.operation, (listener.clone(), member)).is_none() {
+        listener.wait(member);
     }
     turn.engine.service.look_at(listener);
     wait(turn, asked.object, For::Something)
@@ -68,6 +70,8 @@ fn try_to_deliver(
     let Some(seat) = sessions.seat(member.session()) else { return Err(socket) };
     let Some((session, engine)) = sessions.at(seat) else { return Err(socket) };
     let Some(operation) = first_accept(session, member.listener()) else { return Err(socket) };
+    // It is not waited for any more, whatever becomes of this one.
+    session.service.accepting.remove(&operation);
     // As of one that connects. Where it fails the connection is over, which its first read says.
     let _ = set_tcp_nodelay(&socket, true);
     let kind = Kind::Connection { is_connecting: false, of: Some((listener.clone(), member)) };

@@ -1,14 +1,16 @@
 //! Whose session it is: what it may reach, and how many sockets it may have.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::socket::Access;
 use heliostat_server_loop::PerSession;
+use heliostat_service_socket::Member;
 
 use super::budget::Budget;
+use super::listener::Listener;
 
 /// Says whether a session may connect to an address, or listen at it: 0, or the errno.
 pub trait Judge: Send + Sync {
@@ -36,16 +38,19 @@ pub struct Visit {
     pub(crate) connecting: HashMap<ObjectId, ObjectId>,
     /// Sockets whose connecting was cut short: nobody knows them.
     pub(crate) unknown: Vec<ObjectId>,
-    /// Accepts in line, by which a second turn is told from a first.
-    pub(crate) accepting: HashSet<ObjectId>,
+    /// Accepts in line, and at which listener they are waited for.
+    pub(crate) accepting: HashMap<ObjectId, (Arc<Listener>, Member)>,
 }
 
 impl PerSession for Visit {
     fn ended(&mut self, kind: OpKind, operation: ObjectId) {
         match kind {
             OpKind::Connect => self.unknown.extend(self.connecting.remove(&operation)),
+            // One that got a connection is not in line any more.
             OpKind::Accept => {
-                self.accepting.remove(&operation);
+                if let Some((listener, member)) = self.accepting.remove(&operation) {
+                    listener.give_up(member);
+                }
             }
             _ => {}
         }

@@ -68,6 +68,16 @@ impl Listener {
         lock(&self.state).shares.wait(member);
     }
 
+    /// A member waits for one less.
+    pub fn give_up(&self, member: Member) {
+        lock(&self.state).shares.give_up(member);
+    }
+
+    /// Whether a connection that was accepted waits for somebody.
+    pub fn has_returned(&self) -> bool {
+        !lock(&self.state).returned.is_empty()
+    }
+
     pub fn ended(&self, member: Member) {
         lock(&self.state).shares.ended(member);
     }

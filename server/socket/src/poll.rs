@@ -10,6 +10,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{Session, Step, Turn};
 use rustix::event::{poll as poll_now, PollFd, PollFlags, Timespec};
 
+use super::socket::Socket;
 use super::sockets::Sockets;
 
 /// What one entry costs of a turn: a look of the kernel's.
@@ -76,6 +77,12 @@ fn look(session: &Session<Sockets>, entries: &mut [PollEntry]) -> i64 {
     if poll_now(&mut asked, Some(&now)).is_ok() {
         for (place, asked) in known.into_iter().zip(&asked) {
             entries[place].found = found_of(entries[place].wanted, asked.revents());
+        }
+    }
+    for entry in entries.iter_mut().filter(|entry| entry.wanted & POLL_IN != 0) {
+        let socket = session.objects.get(entry.socket);
+        if socket.and_then(Socket::listener).is_some_and(|listener| listener.has_returned()) {
+            entry.found |= POLL_IN;
         }
     }
     entries.iter().filter(|entry| entry.found != 0).count() as i64

@@ -100,6 +100,13 @@ impl Shares {
         }
     }
 
+    /// A member waits for one less.
+    pub fn give_up(&mut self, member: Member) {
+        if let Some(standing) = self.members.get_mut(&member) {
+            standing.waiting = standing.waiting.saturating_sub(1);
+        }
+    }
+
     /// Names whose the next connection is, and the loop that has it: it is waited for once less.
     /// `None` while nobody waits.
     pub fn next(&mut self) -> Option<(Member, usize)> {
@@ -153,6 +160,14 @@ mod tests {
         assert_eq!(shares.next(), None);
         shares.wait(member(1));
         assert_eq!(shares.next(), Some((member(1), 1)));
+        assert_eq!(shares.next(), None);
+    }
+
+    #[test]
+    fn who_gives_up_gets_none() {
+        let mut shares = of(Rule::LeastLoad, 2);
+        shares.wait(member(0));
+        shares.give_up(member(0));
         assert_eq!(shares.next(), None);
     }
 
