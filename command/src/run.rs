@@ -131,8 +131,8 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
         Ok(identities) => identities,
         Err(why) => return not_run(&file.to_string_lossy(), &why),
     };
-    let tells = arguments.verbose;
-    let seal = sealed::Seal { policy, besides, folder, control, trace, identities, untold, tells };
+    let (tells, kept) = (arguments.verbose, arguments.seal.keep.clone());
+    let seal = sealed::Seal { policy, besides, folder, control, trace, identities, untold, kept, tells };
     sealed::run(&program, seal)
 }
 

@@ -45,6 +45,7 @@ impl Daemon {
             Source::Rpc => self.attend_rpc(),
             Source::Replica => self.attend_replicas(),
             Source::Store => self.attend_store(),
+            Source::Sockets => self.attend_sockets(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }

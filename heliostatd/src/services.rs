@@ -22,6 +22,7 @@ mod net;
 mod replica;
 mod rpc;
 mod snapshot;
+mod socket;
 mod store;
 
 use heliostat_abi::code::Code;
@@ -42,6 +43,7 @@ pub const TABLE: Table = &[
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
     &store::StoredAreas,
+    &socket::Sockets,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -20,6 +20,8 @@ const VISITORS_PER_USER: u64 = 64;
 const LEASES_SHARE: u64 = 4;
 /// One of so many may be an arena's.
 const ARENAS_SHARE: u64 = 8;
+/// One of so many may be a socket of delegated operations.
+const SOCKETS_SHARE: u64 = 4;
 /// One of so many may be in an answer on its way. The kernel counts those of other programs of this
 /// user as well, and takes no more than there may be descriptors (unix(7), ETOOMANYREFS).
 const UNREAD_SHARE: u64 = 2;
@@ -177,6 +179,18 @@ pub fn store(config: &Config) -> heliostat_service_store::Limits {
 pub fn store_sessions(config: &Config) -> Shares {
     let store = &config.store;
     shares(config, store.sessions as u64, store.sessions_per_user as u64)
+}
+
+/// Sessions whose socket operations are delegated: as many as of files.
+pub fn socket_sessions(config: &Config) -> Shares {
+    let Delegated { sessions, sessions_per_user, .. } = config.delegated;
+    shares(config, sessions as u64, sessions_per_user as u64)
+}
+
+/// Sockets of delegated operations: each costs a descriptor, a listener's two.
+pub fn sockets(config: &Config) -> Shares {
+    let all = descriptor_limit() / SOCKETS_SHARE;
+    shares(config, all, all / 2)
 }
 
 /// Descriptors and bytes of answers that nobody has read.

@@ -20,6 +20,7 @@ pub mod restriction;
 pub mod returns;
 pub mod rpc;
 pub mod snapshot;
+pub mod socket;
 pub mod store;
 pub mod turns;
 pub mod unread;
@@ -50,6 +51,8 @@ pub struct Services {
     pub rpc: rpc::FunctionCalls,
     /// The store, and areas of it.
     pub store: store::KeptStore,
+    /// Sockets of delegated operations.
+    pub socket: socket::DelegatedSockets,
 }
 
 impl Services {
@@ -69,6 +72,7 @@ impl Services {
             replica: None,
             rpc: rpc::FunctionCalls::new(config),
             store: store::KeptStore::new()?,
+            socket: socket::DelegatedSockets::new(config),
         })
     }
 }

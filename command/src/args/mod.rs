@@ -4,6 +4,7 @@
 //! uses nothing else of the program.
 
 pub mod cluster;
+pub mod coprocessor;
 pub mod lock;
 pub mod log;
 pub mod memory;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
+use coprocessor::CoprocessorCommand;
 use lock::LockCommand;
 use log::LogCommand;
 use memory::MemoryCommand;
@@ -97,6 +99,12 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: ClusterCommand,
+    },
+    /// Lean workers: run a program as several that have files and sockets by shared memory only.
+    Coprocessor {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: CoprocessorCommand,
     },
     /// Memory regions: show, free, and read them.
     Memory {
@@ -248,6 +256,9 @@ pub struct SealArguments {
     /// Let a program of root's become this user, as servers' workers do.
     #[arg(long, value_name = "NAME", requires = "sealed")]
     pub user: Vec<String>,
+    /// Hand the program this descriptor of the caller's besides; for other commands.
+    #[arg(long, value_name = "NUMBER", requires = "sealed", hide = true)]
+    pub keep: Vec<i32>,
     /// Tell the program no variable but those of --env and of policies.
     #[arg(long, requires = "sealed")]
     pub clear_env: bool,
