@@ -45,8 +45,8 @@ pub use state::{
     wait,
 };
 
-pub use place::set as set_log;
 pub use own::{each as own_fds, owns};
+pub use place::set as set_log;
 pub use tickets::Unflushed;
 pub use worth::{note_awaited, note_held};
 
@@ -172,11 +172,7 @@ fn refusal(fd: i32) -> Option<Unheld> {
     (!call::is_regular_file(fd)).then_some(Unheld::NotRegular)
 }
 
-fn begin(
-    fd: i32,
-    is_data: bool,
-    (path, is_detecting): (&[u8], bool),
-) -> Result<Asked, Unheld> {
+fn begin(fd: i32, is_data: bool, (path, is_detecting): (&[u8], bool)) -> Result<Asked, Unheld> {
     let Some(identity) = call::identity(fd) else { return Ok(Asked::Kernel) };
     if WORD.load(Relaxed) & FAILED != 0 {
         return match state::failure_of(identity) {

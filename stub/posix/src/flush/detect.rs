@@ -22,8 +22,8 @@ static FILES: Lock<Recent<File>> = Lock::new(Recent::new(File::NEW));
 /// Is this file, which is about to be flushed, one that pays to be held back for?
 pub fn judge(fd: i32, identity: (u64, u64)) -> Result<(), Unheld> {
     let Some((_, bytes)) = call::mode_and_bytes(fd) else { return Err(Unheld::NotRegular) };
-    let is_append = call::fcntl(fd, libc::F_GETFL, 0)
-        .is_ok_and(|flags| flags as i32 & libc::O_APPEND != 0);
+    let is_append =
+        call::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags as i32 & libc::O_APPEND != 0);
     let is_at_end = is_append || call::offset(fd).is_some_and(|at| at == 0 || at >= bytes);
     FILES.lock().of(identity).judge(bytes, is_at_end)
 }
@@ -95,7 +95,10 @@ mod tests {
         let mut file = File::NEW;
         let flushes: Vec<_> = (1..=9).map(|turn| (turn * 10, true)).collect();
         assert_eq!(judged(&mut file, &flushes).last(), Some(&Ok(())));
-        assert_eq!(judged(&mut file, &[(90, true); 4]), [Ok(()), Ok(()), Ok(()), Err(Unheld::NotAppended)]);
+        assert_eq!(
+            judged(&mut file, &[(90, true); 4]),
+            [Ok(()), Ok(()), Ok(()), Err(Unheld::NotAppended)]
+        );
         assert!(judged(&mut file, &flushes).last() == Some(&Ok(())));
         assert_eq!(file.judge(5, true), Err(Unheld::NotAppended));
     }

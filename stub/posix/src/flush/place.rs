@@ -72,11 +72,12 @@ fn of_file(path: &std::path::Path, boot: Boot) -> Result<InUse, Unlogged> {
 
 fn of_area(name: &str, boot: Boot) -> Result<InUse, Unlogged> {
     let driven = DeviceOptions { by: Some(By::Uring), ..Default::default() };
-    let area = UndrivenLog::open(name, driven).map_err(|error| match (error.kind(), &error.why) {
-        (Kind::InUse, _) => Unlogged::LogInUse,
-        (_, Why::Store(_) | Why::Lock(_)) => Unlogged::NoArea,
-        _ => Unlogged::LogMissing,
-    })?;
+    let area =
+        UndrivenLog::open(name, driven).map_err(|error| match (error.kind(), &error.why) {
+            (Kind::InUse, _) => Unlogged::LogInUse,
+            (_, Why::Store(_) | Why::Lock(_)) => Unlogged::NoArea,
+            _ => Unlogged::LogMissing,
+        })?;
     let (log, ring, own) = (area.log.clone(), area.ring, area.own);
     Ok(InUse { log, ring, own, boot, _area: Some(area) })
 }

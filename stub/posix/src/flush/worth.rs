@@ -102,8 +102,7 @@ impl File {
         }
         self.asked += 1;
         if self.asked > JUDGED {
-            let (is_vain, is_over) =
-                (self.vain >= VAIN_MAX, self.overwritten >= OVERWRITTEN_MAX);
+            let (is_vain, is_over) = (self.vain >= VAIN_MAX, self.overwritten >= OVERWRITTEN_MAX);
             (self.asked, self.vain, self.overwritten) = (1, 0, 0);
             self.left = if is_vain { LEFT_FOR } else { 0 };
             self.left_by_log = if is_over { LEFT_FOR } else { self.left_by_log };
