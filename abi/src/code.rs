@@ -85,6 +85,13 @@ numbered! {
         AreaBytes = 81 => "bytes of areas of a store",
         AreaHandles = 82 => "handles on areas of a store",
         AreaSessions = 83 => "sessions whose operations on areas are delegated",
+        SocketSessions = 105 => "sessions whose socket operations are delegated",
+        Sockets = 106 => "sockets of delegated operations",
+        ConfinedNames = 107 => "folders and addresses of a confined session",
+        SharedListeners = 95 => "shared listeners",
+        ListenerWorkers = 96 => "workers of shared listeners",
+        ListenerSockets = 97 => "listening sockets of one shared listener",
+        WorkerHolders = 98 => "processes that share one worker's queue",
     }
 }
 
@@ -133,6 +140,8 @@ numbered! {
         Forked = 30 => "the program forked before the other end accepted",
         Crossed = 31 => "this end was used while the other end was still inside connect(2)",
         Undecided = 32 => "not used yet since it was accepted, while the other end was still inside connect(2)",
+        LoopEnded = 33 => "the network service ended, and the connection went on where it was",
+        NoDescriptors = 34 => "the program has no descriptors left for the network service",
     }
 }
 
@@ -210,6 +219,18 @@ numbered! {
     }
 }
 
+numbered! {
+    /// Why a call of a program that asked for offload was made by its own thread all the same.
+    Unoffloaded: u8 {
+        None = 0 => "made on a kernel core",
+        Dearer = 100 => "measured here, the plain call is cheaper than one on a kernel core",
+        Waits = 101 => "the call would wait, and a thread waits by itself, so that signals reach it",
+        Late = 102 => "no kernel core took the call in time",
+        NoLine = 103 => "the thread has no line: all are taken, or a handler interrupted a call",
+        Ended = 104 => "offload has ended here (user, rights, filter or descriptors changed, or no executor could be made)",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +251,9 @@ mod tests {
         }
         for reason in Unlogged::ALL {
             assert_eq!(Unlogged::from_number(*reason as u8), Some(*reason));
+        }
+        for reason in Unoffloaded::ALL {
+            assert_eq!(Unoffloaded::from_number(*reason as u8), Some(*reason));
         }
         for thing in Thing::ALL {
             assert_eq!(Thing::from_number(*thing as u16), Some(*thing));
