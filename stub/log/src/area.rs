@@ -25,7 +25,7 @@ const LOCKS: &str = "log/";
 /// What keeps other writers out, for as long as a log is open.
 pub(crate) struct Hold {
     _held: Held,
-    area: StoreArea,
+    pub(crate) area: StoreArea,
     bell: i32,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn open_undriven(name: &str, driven: DeviceOptions) -> Result<Undrive
     let own = [Some(hold.bell), hold.area.descriptor(), file, queue];
     let (way, whole) = (device.way(), Area { offset: 0, bytes: hold.area.bytes() });
     let log = Log::open(Box::new(device), whole, Options::default())?;
-    Ok(UndrivenLog { log, way, ring, own, _hold: hold })
+    Ok(UndrivenLog { log, way, ring, own, hold })
 }
 
 /// The device of an area that is only read, whoever writes it.

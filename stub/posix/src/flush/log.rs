@@ -16,6 +16,7 @@ use heliostat_abi::code::Unlogged;
 use heliostat_backend_durable::entry::{Head, HEAD_BYTES};
 use heliostat_backend_log::{Log, Position};
 use heliostat_base::call;
+use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
 use super::kept::{Kept, KeptFiles};
@@ -28,6 +29,8 @@ const COPY_BYTES: usize = 8 << 10;
 /// A checkpoint is begun when the log is full to one half, and must have ended by three quarters.
 const BEGIN_AT: (u64, u64) = (1, 2);
 const FULL_AT: (u64, u64) = (3, 4);
+/// Between two times that a log is asked for which was lost.
+const ASKED_AGAIN_NS: u64 = 100_000_000;
 
 /// The log of this process, and the files that it is kept for.
 pub struct LogSink {
@@ -40,6 +43,8 @@ pub struct LogSink {
 
 enum Place {
     Unasked,
+    /// Who served it has ended; it is asked for again from then on.
+    Lost(u64),
     None(Unlogged),
     Open(Box<InUse>),
 }
@@ -94,16 +99,24 @@ impl LogSink {
         match &self.place {
             Place::Open(_) => return Ok(()),
             Place::None(why) => return Err(*why),
-            Place::Unasked => {}
+            Place::Lost(again_at) if clock::monotonic_ns() < *again_at => {
+                return Err(Unlogged::LogFailed);
+            }
+            Place::Unasked | Place::Lost(_) => {}
         }
+        let was_lost = matches!(self.place, Place::Lost(_));
         let found = place::open();
         if let Ok(used) = &found {
             (self.tail, self.pushed) = (used.log.end().at, used.log.end().at);
             used.own.iter().flatten().for_each(|fd| _ = own::claim(*fd));
         }
         let why = found.as_ref().err().copied();
-        self.place = found.map_or_else(Place::None, |used| Place::Open(Box::new(used)));
-        why.map_or(Ok(()), Err)
+        self.place = match found {
+            Ok(used) => Place::Open(Box::new(used)),
+            Err(_) if was_lost => Place::lost(),
+            Err(why) => Place::None(why),
+        };
+        why.map_or(Ok(()), |why| Err(if was_lost { Unlogged::LogFailed } else { why }))
     }
 
     fn log(&self) -> Option<&Log> {
@@ -203,8 +216,14 @@ impl LogSink {
         flushed
     }
 
-    /// Its descriptors stay open: what is under way may still be written.
+    /// Its descriptors stay open: what is under way may still be written. Where nobody can write it any more
+    /// it is asked for again: what it has has to be taken out of it.
     fn give_up(&mut self, why: Unlogged) {
+        if matches!(&self.place, Place::Open(used) if used.is_lost()) {
+            self.close();
+            self.place = Place::lost();
+            return;
+        }
         std::mem::forget(std::mem::replace(&mut self.place, Place::None(why)));
     }
 
@@ -225,6 +244,12 @@ impl LogSink {
             std::mem::forget(used);
         }
         (self.tail, self.pushed) = (0, 0);
+    }
+}
+
+impl Place {
+    fn lost() -> Self {
+        Self::Lost(clock::monotonic_ns() + ASKED_AGAIN_NS)
     }
 }
 

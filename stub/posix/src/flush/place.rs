@@ -37,7 +37,15 @@ pub struct InUse {
     pub own: [Option<i32>; OWN_MAX],
     pub boot: Boot,
     /// Last: who may write the area is told when the log is gone.
-    _area: Option<UndrivenLog>,
+    area: Option<UndrivenLog>,
+}
+
+impl InUse {
+    /// Whether it has failed since the control plane has ended that served its area: the next one serves it
+    /// again.
+    pub fn is_lost(&self) -> bool {
+        self.area.as_ref().is_some_and(|area| !area.is_kept())
+    }
 }
 
 /// Descriptors that a log has at most.
@@ -67,7 +75,7 @@ fn of_file(path: &std::path::Path, boot: Boot) -> Result<InUse, Unlogged> {
     })?;
     let [file, ring] = opened.own;
     let own = [file, ring, None, None];
-    Ok(InUse { log: opened.log, ring: opened.ring, own, boot, _area: None })
+    Ok(InUse { log: opened.log, ring: opened.ring, own, boot, area: None })
 }
 
 fn of_area(name: &str, boot: Boot) -> Result<InUse, Unlogged> {
@@ -79,7 +87,7 @@ fn of_area(name: &str, boot: Boot) -> Result<InUse, Unlogged> {
             _ => Unlogged::LogMissing,
         })?;
     let (log, ring, own) = (area.log.clone(), area.ring, area.own);
-    Ok(InUse { log, ring, own, boot, _area: Some(area) })
+    Ok(InUse { log, ring, own, boot, area: Some(area) })
 }
 
 /// Opens something while the three numbers that programs have plans for are taken.
