@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE,
-    SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
+    DETECT_PREFIX, DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE,
+    IMAGE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
 };
 use heliostat_control::config::Durable;
 use heliostat_control::policy::{Access, PathGrant};
@@ -28,6 +28,8 @@ use crate::say::say;
 use crate::stub::find_stub;
 use crate::{sealed, sealing};
 
+/// For a pattern: any file that is seen to be appended to and flushed.
+const AUTO: &str = "auto";
 /// Exit status when the command itself fails, as env(1) has it.
 const OWN_FAILURE: u8 = 125;
 
@@ -190,12 +192,14 @@ fn set_durable(environment: &mut Environment, arguments: &RunArguments) -> Resul
         (files, log) = (found.files, log.or(found.log));
     }
     if !files.is_empty() {
+        let all = || format!("{DETECT_PREFIX}*");
+        files.iter_mut().filter(|it| *it == AUTO).for_each(|it| *it = all());
         environment.set(DURABLE_VARIABLE, files.join("\n"));
     }
     // The variable may be told from outside, or by a run around this one.
     let told = environment.get(DURABLE_LOG_VARIABLE).map(PathBuf::from);
     let Some(log) = log.or(told.filter(|path| path.is_absolute())) else { return Ok(()) };
-    match recover::prepare(&log, arguments.verbose) {
+    match recover::prepare(&log, &arguments.place, arguments.verbose) {
         Ok(path) => environment.set(DURABLE_LOG_VARIABLE, path),
         Err(why) if arguments.require => return Err(why),
         Err(why) => say(format_args!("durable files are flushed themselves: {why}")),

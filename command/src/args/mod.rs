@@ -286,6 +286,9 @@ pub struct SealArguments {
 /// What is to be recovered.
 #[derive(Args, Clone, Debug)]
 pub struct RecoverArguments {
+    /// The control plane, for a log in an area of its store.
+    #[command(flatten)]
+    pub place: ControlPlace,
     /// The log, as `heliostat run --log` has named it.
     pub log: PathBuf,
     /// Write also where a file was written since the machine came up, or the machine has not crashed.
@@ -311,10 +314,13 @@ pub struct RunArguments {
     pub no_direct: bool,
     /// Let fdatasync(2) and fsync(2) of files of this name, or path, return at once, and hold back what
     /// the program lets out until the device has answered. `*` and `?` stand for any; may be repeated.
+    /// `detect:GLOB` watches first whether such a file is appended to and flushed again and again; `auto`
+    /// does so with all.
     #[arg(long, value_name = "GLOB")]
     pub durable: Vec<String>,
-    /// Make what is appended to durable files durable by a log in this file, one write instead of a
-    /// flush of the file. It is made if it is not there (64 MiB), and recovered if it has something.
+    /// Make what is appended to durable files durable by a log in this file, or in the area `/store/NAME`
+    /// of the store: one write instead of a flush of the file. It is made if it is not there (64 MiB),
+    /// and recovered if it has something.
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
