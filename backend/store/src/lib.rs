@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use heliostat_backend_block::{BeginError, BlockError, Buffer, Completion, Device, Request};
 use heliostat_storefile::{
-    Area, Change, Create, Format, Identity, Opened, Step, Store, StoreError, Superblock,
+    Area, Change, Create, DurableBy, Format, Identity, Opened, Step, Store, StoreError, Superblock,
     BLOCK_BYTES, SUPERBLOCKS_BYTES,
 };
 
@@ -89,6 +89,24 @@ impl<D: Device> StoreOnDevice<D> {
     /// The store: its areas, and what is free.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Keeps how writes are made durable on this device, so that it need not be measured again. A store of
+    /// format 1 has no place for that, and is left as it is.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn keep(&mut self, durable_by: DurableBy) -> Result<(), StoreFailed> {
+        if self.has_failed {
+            return Err(StoreFailed::Failed);
+        }
+        let (kept, steps) = self.store.superblock().keeping(durable_by);
+        let mut work = Work { device: &mut self.device, buffer: &self.buffer };
+        let done = work.perform(&steps);
+        self.has_failed = done.is_err();
+        done?;
+        self.store.set_superblock(kept);
+        Ok(())
     }
 
     /// The device, for the bytes of areas.
