@@ -1,10 +1,12 @@
 //! An open area: what it is, and how this process reads and writes it.
 
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
 
 use heliostat_abi::store::{
     Alone, AreaKind, AreaName, AreaRights, Creation, StoreRequest, Way, WayWanted,
 };
+use heliostat_backend_block::Options;
 
 use crate::device::{AreaIo, DEPTH};
 use crate::opened::Opened;
@@ -96,7 +98,20 @@ impl Area {
     /// # Errors
     /// As `device`.
     pub fn device_of(&self, depth: usize) -> Result<AreaIo, StoreError> {
-        AreaIo::new(&self.opened, depth)
+        self.device_with(Options { depth, ..Options::default() })
+    }
+
+    /// The same, where it also is said how a device is driven that this process has directly.
+    ///
+    /// # Errors
+    /// As `device`.
+    pub fn device_with(&self, options: Options) -> Result<AreaIo, StoreError> {
+        AreaIo::new(&self.opened, options)
+    }
+
+    /// The descriptor that came with the handle, by the direct way; not one of its devices'.
+    pub fn descriptor(&self) -> Option<i32> {
+        self.opened.device.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Claims to be the only one who writes an area that is used directly, as logs have it; false where

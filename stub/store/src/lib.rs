@@ -49,7 +49,7 @@ pub use heliostat_abi::store::{
     WayWanted, Why,
 };
 pub use heliostat_backend_block::{
-    BeginError, BlockError, Buffer, Completion, Device, Geometry, Request,
+    BeginError, BlockError, Buffer, Completion, Device, Geometry, Options, Request,
 };
 
 use ask::AskStore;
