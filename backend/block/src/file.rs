@@ -148,6 +148,22 @@ impl FileDevice {
         self.is_direct
     }
 
+    /// Whether it is a disk, and not a file.
+    pub fn is_disk(&self) -> bool {
+        self.is_disk
+    }
+
+    /// Whether bytes can be given back to it, as far as it says so itself: a disk may refuse a part.
+    pub fn discards(&self) -> bool {
+        !self.is_disk || measure::discards(&self.file)
+    }
+
+    /// Whether the disk has forced unit access, by which a durable write needs no flush; unknown where the
+    /// kernel does not tell.
+    pub fn forced_unit_access(&self) -> Option<bool> {
+        measure::forced_unit_access(&self.file)
+    }
+
     /// How requests are made.
     pub fn by(&self) -> By {
         self.requests.by()

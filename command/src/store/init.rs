@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use heliostat_backend_block::{BlockError, Costs, Device, Durability, FileDevice, Options};
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
-use heliostat_storefile::{Format, Identity, Superblock};
+use heliostat_storefile::{DurableBy, Format, Identity, Superblock};
 use rustix::fs::SeekFrom;
 use serde_json::json;
 
@@ -106,7 +106,9 @@ fn make(arguments: &InitArguments, is_zero: bool) -> Result<(Superblock, Costs, 
     let mut store = made.map_err(failed)?;
     let superblock = *store.store().superblock();
     let costs = measure(&mut store, &superblock);
-    Ok((superblock, costs.map_err(|error| failed(StoreFailed::Device(error)))?, is_direct))
+    let costs = costs.map_err(|error| failed(StoreFailed::Device(error)))?;
+    store.keep(kept(costs.best())).map_err(failed)?;
+    Ok((superblock, costs, is_direct))
 }
 
 /// Measures at the beginning of the data, in which nothing is.
@@ -122,6 +124,15 @@ fn random() -> std::io::Result<Identity> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(Identity(bytes))
+}
+
+/// The same, as the store keeps it.
+fn kept(durability: Durability) -> DurableBy {
+    match durability {
+        Durability::Dsync => DurableBy::Dsync,
+        Durability::Flush => DurableBy::Flush,
+        Durability::DsyncAlone => DurableBy::DsyncAlone,
+    }
 }
 
 fn word(durability: Durability) -> &'static str {
