@@ -34,7 +34,7 @@ pub enum Trusted {
 
 /// How writes are made durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durable {
+pub enum DurableWrites {
     /// As it was measured when the store was made; measured where that is not kept.
     #[default]
     Kept,
@@ -62,7 +62,7 @@ pub struct Store {
     /// The file or disk; without one there is no store until one is attached.
     pub path: Option<PathBuf>,
     /// How writes are made durable.
-    pub durability: Durable,
+    pub durability: DurableWrites,
     /// Whether what areas lose is given back to the device, once it is zeroed.
     pub discard: Discard,
     /// Who is trusted with the device.
@@ -93,7 +93,7 @@ impl Default for Store {
     fn default() -> Self {
         Self {
             path: None,
-            durability: Durable::Kept,
+            durability: DurableWrites::Kept,
             discard: Discard::Auto,
             direct: Trusted::Owner,
             // A descriptor in some program each.
@@ -148,8 +148,8 @@ impl Store {
         let mut store = Store { path: read_path(&section)?, ..Store::default() };
         if let Some(durability) = section.field("durability") {
             let ways = [DurableBy::Dsync, DurableBy::Flush, DurableBy::DsyncAlone];
-            let [first, second, third] = ways.map(|way| (way.word(), Durable::By(way)));
-            let (kept, measured) = (("auto", Durable::Kept), ("measure", Durable::Measured));
+            let [first, second, third] = ways.map(|way| (way.word(), DurableWrites::By(way)));
+            let (kept, measured) = (("auto", DurableWrites::Kept), ("measure", DurableWrites::Measured));
             store.durability = durability.choice(&[kept, measured, first, second, third])?;
         }
         if let Some(discard) = section.field("discard") {

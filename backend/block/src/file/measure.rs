@@ -97,7 +97,7 @@ pub(super) fn measure(
         together,
         together_dsync: together_dsync?,
         together_flush: together_flush?,
-        forced_unit_access: forced_unit_access(&device.file),
+        forced_unit_access: device.forced_unit_access(),
     })
 }
 

@@ -20,7 +20,7 @@ use heliostat_backend_block::{
 };
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
 use heliostat_service_store::{Failed, Order};
-use heliostat_control::config::{Discard as Discards, Durable};
+use heliostat_control::config::{Discard as Discards, DurableWrites};
 use heliostat_storefile::{Area, Create, DurableBy as Kept, Identity, Kind, Name, StoreError};
 
 /// Bytes that are zeroed before it is looked for orders again.
@@ -62,7 +62,7 @@ pub struct Opening {
     /// Which store is wanted, if not any.
     pub wanted: Option<[u8; 16]>,
     /// How writes are made durable.
-    pub durability: Durable,
+    pub durability: DurableWrites,
     /// Whether what areas lose is given back to the device.
     pub discard: Discards,
 }
@@ -281,12 +281,12 @@ fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
 /// on, if its format has a place for it.
 fn chosen(
     store: &mut StoreOnDevice<FileDevice>,
-    wanted: Durable,
+    wanted: DurableWrites,
 ) -> Result<(DurableBy, Option<Costs>), String> {
     match (wanted, store.store().superblock().durable_by) {
-        (Durable::By(by), _) => return Ok((by, None)),
-        (Durable::Kept, Some(kept)) => return Ok((of_store(kept), None)),
-        (Durable::Kept, None) | (Durable::Measured, _) => {}
+        (DurableWrites::By(by), _) => return Ok((by, None)),
+        (DurableWrites::Kept, Some(kept)) => return Ok((of_store(kept), None)),
+        (DurableWrites::Kept, None) | (DurableWrites::Measured, _) => {}
     }
     let Some(costs) = measure(store)? else {
         return Ok((named(store.device_mut().durability()), None));
