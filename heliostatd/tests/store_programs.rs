@@ -325,3 +325,30 @@ fn an_area_that_is_had_exclusively_is_written_by_nobody_else_who_is_told_which_p
         await_that("the handle of who was killed goes", || one.say("open a data any") == "done");
     }
 }
+
+#[test]
+fn who_has_an_area_alone_directly_has_it_after_a_restart_of_the_control_plane_too() {
+    let (_file, mut daemon) = store(64 * GRAIN, "");
+    let mut direct = Program::start(&daemon);
+    direct.does(&format!("create a {} direct", 8 * GRAIN));
+    direct.does("close a");
+    direct.does("alone a all direct");
+    daemon.kill();
+    daemon.restart();
+    let mut other = Program::start(&daemon);
+    for opening in ["open a data emulated", "open a data direct", "alone a all any"] {
+        assert_eq!(other.say(opening), "error HasAlone 0 0", "a process that it does not know");
+    }
+    other.does("open a read any");
+    other.does("close a");
+    direct.kill();
+    await_that("the mark goes with who had it", || other.say("alone a all direct") == "done");
+    let mut plain = Program::start(&daemon);
+    other.does("close a");
+    plain.does("open a data direct");
+    daemon.kill();
+    daemon.restart();
+    other.does("connect");
+    assert_eq!(other.say("alone a all emulated"), "error HasWriters 0 1");
+    other.does("open a data emulated");
+}
