@@ -25,7 +25,7 @@ pub use memory::Memory;
 pub use quality::{Quality, Scheme};
 pub use read::Names;
 pub use rpc::Rpc;
-pub use store::{Store, Trusted};
+pub use store::{Discard, DurableWrites, Store, Trusted};
 
 use heliostat_abi::file::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
 use heliostat_abi::limits::{
