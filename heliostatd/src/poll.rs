@@ -39,6 +39,8 @@ pub enum Source {
     Replica,
     /// The thread of the store, or a server loop of areas, has news.
     Store,
+    /// The thread of cores has news.
+    Cores,
     /// A connection has a message.
     Connection(ObjectId),
     /// A connection was closed at the other end, perhaps with messages left.
@@ -68,6 +70,7 @@ impl Source {
             Self::Rpc => SIGNALS << 62 | 8,
             Self::Replica => SIGNALS << 62 | 10,
             Self::Store => SIGNALS << 62 | 11,
+            Self::Cores => SIGNALS << 62 | 12,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -93,6 +96,7 @@ impl Source {
             SIGNALS if id.index == 8 => Self::Rpc,
             SIGNALS if id.index == 10 => Self::Replica,
             SIGNALS if id.index == 11 => Self::Store,
+            SIGNALS if id.index == 12 => Self::Cores,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),
@@ -162,6 +166,7 @@ mod tests {
             Source::Memory,
             Source::Cluster,
             Source::Store,
+            Source::Cores,
         ];
         for source in others.into_iter().chain(named) {
             assert_eq!(Source::from_data(source.data().u64()), source);

@@ -13,6 +13,7 @@
 
 pub(crate) mod cluster;
 mod control;
+mod cores;
 #[cfg(test)]
 mod echo;
 mod file;
@@ -42,6 +43,7 @@ pub const TABLE: Table = &[
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
     &store::StoredAreas,
+    &cores::MachineCores,
     #[cfg(test)]
     &echo::Echo,
 ];

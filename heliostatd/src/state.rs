@@ -7,6 +7,7 @@ pub mod asks;
 pub mod cluster;
 pub mod cluster_registry;
 pub mod connection;
+pub mod cores;
 pub mod counts;
 pub mod denials;
 pub mod file;
@@ -50,6 +51,8 @@ pub struct Services {
     pub rpc: rpc::FunctionCalls,
     /// The store, and areas of it.
     pub store: store::KeptStore,
+    /// How the machine's cores are parted.
+    pub cores: cores::PartedCores,
 }
 
 impl Services {
@@ -69,6 +72,7 @@ impl Services {
             replica: None,
             rpc: rpc::FunctionCalls::new(config),
             store: store::KeptStore::new()?,
+            cores: cores::PartedCores::new(),
         })
     }
 }
