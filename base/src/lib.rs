@@ -11,6 +11,7 @@ pub mod call;
 pub mod clock;
 pub mod descriptor_limit;
 pub mod event;
+pub mod executor;
 pub mod exempt;
 pub mod fd;
 pub mod flush_ring;
