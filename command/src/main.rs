@@ -8,6 +8,7 @@ mod area;
 mod args;
 mod client;
 mod cluster;
+mod cores;
 mod delegated;
 mod doctor;
 mod ensure;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Lock { command } => return lock::run(&command),
         Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
+        Command::Cores(arguments) => return cores::run(&arguments),
         Command::Memory { command } => return memory::run(&command),
         Command::Mount(arguments) => return mount::run(&arguments),
         Command::Ls(arguments) => return names::ls(&arguments),

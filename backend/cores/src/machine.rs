@@ -38,7 +38,7 @@ pub struct CpuFacts {
 }
 
 /// The machine.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
     /// Hardware threads that run, in order.
     pub cpus: Vec<CpuFacts>,
@@ -205,7 +205,7 @@ mod tests {
     fn a_system_that_tells_nothing_has_no_cores_and_one_that_tells_little_plain_ones() {
         let tree = tempfile::tempdir().unwrap();
         let root = Root::below(tree.path());
-        assert_eq!(probe(&root), Machine::default());
+        assert_eq!(probe(&root), Machine { cpus: Vec::new(), offline: CpuMask::EMPTY });
         std::fs::create_dir_all(root.path("/sys/devices/system/cpu/cpu1")).unwrap();
         std::fs::create_dir_all(root.path("/sys/devices/system/cpu/cpufreq")).unwrap();
         let machine = probe(&root);

@@ -4,6 +4,7 @@
 //! uses nothing else of the program.
 
 pub mod cluster;
+pub mod cores;
 pub mod lock;
 pub mod log;
 pub mod memory;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
+use cores::CoresArguments;
 use lock::LockCommand;
 use log::LogCommand;
 use memory::MemoryCommand;
@@ -98,6 +100,8 @@ pub enum Command {
         #[command(subcommand)]
         command: ClusterCommand,
     },
+    /// The machine's cores: show them, part them between programs and server loops, and measure that.
+    Cores(Box<CoresArguments>),
     /// Memory regions: show, free, and read them.
     Memory {
         /// What to do with them.

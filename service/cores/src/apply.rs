@@ -58,6 +58,7 @@ pub fn apply(system: &mut impl System, orders: &Orders<'_>) -> Result<(Journal, 
     let Orders { generation, all, partition, .. } = *orders;
     let mut journal = Journal { boot, generation, all, partition, entries: Vec::new() };
     let mut applied = Applied::default();
+    journal.entries.extend(own_places(system, &all));
     let done = move_interrupts(system, &mut journal, &mut applied)
         .and_then(|()| Pass::over(system, orders, &mut journal, &mut applied, true));
     if let Err(fault) = done {
@@ -107,6 +108,13 @@ fn move_interrupts(
     }
     applied.means.interrupts = applied.interrupts_moved > 0;
     Ok(())
+}
+
+/// The threads of the control plane that have cores of their own, which undoing must not widen.
+fn own_places(system: &mut impl System, all: &CpuMask) -> Vec<Entry> {
+    let threads = system.own_threads().into_iter();
+    let narrow = threads.filter(|thread| !all.is_within(&thread.mask));
+    narrow.map(|thread| Entry::Left { tid: thread.tid, start: thread.start }).collect()
 }
 
 /// Server loops go to kernel cores; those that have a core of their own keep it.

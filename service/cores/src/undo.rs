@@ -140,6 +140,10 @@ fn inherited<'a>(
 fn widen_own(system: &mut impl System, journal: &Journal) {
     let given = [journal.partition.kernel, journal.partition.application];
     for thread in system.own_threads() {
+        let own = Entry::Left { tid: thread.tid, start: thread.start };
+        if journal.entries.contains(&own) {
+            continue;
+        }
         if given.contains(&thread.mask) && thread.mask != journal.all {
             let _ = system.set_thread(thread.tid, thread.start, &journal.all);
         }
