@@ -120,7 +120,7 @@ fn failed(place: &ControlPlace) -> Result<Option<String>, CoresError> {
 
 fn wish(wanted: &WantedCores) -> Result<Wish, CoresError> {
     let one = |count: Option<u32>, list: Option<&String>| match list {
-        None => Ok(Wanted::Count(count.unwrap_or(0))),
+        None => Ok::<_, CoresError>(Wanted::Count(count.unwrap_or(0))),
         Some(text) => {
             let mask = CpuMask::parse(text).map_err(|error| CoresError::List(error.to_string()))?;
             let many = || CoresError::List(format!("{text}: more ranges than a request has room for"));
