@@ -23,6 +23,8 @@ NAMES = [
     "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
     "peers", "coprocessor", "solros",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
+    "peers",
+    "sweep", "sweep_numpy", "store", "checkpoint", "outside", "cores",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ mod args;
 mod client;
 mod cluster;
 mod coprocessor;
+mod cores;
 mod delegated;
 mod doctor;
 mod ensure;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
         Command::Coprocessor { command } => return coprocessor::run(&command),
+        Command::Cores(arguments) => return cores::run(&arguments),
         Command::Memory { command } => return memory::run(&command),
         Command::Mount(arguments) => return mount::run(&arguments),
         Command::Ls(arguments) => return names::ls(&arguments),

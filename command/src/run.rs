@@ -174,6 +174,7 @@ fn prepare(
         environment.set(VERBOSE_VARIABLE, "1");
     }
     let started = ensured.map_err(no_control)?;
+    crate::cores::join(&here);
     // What else there is to say the stub says, once for the whole tree of programs.
     if started && arguments.verbose {
         say(format_args!("control plane started: {}", socket.display()));

@@ -5,6 +5,7 @@
 //! silently ignored is worse than none.
 
 mod cluster;
+mod cores;
 mod durable;
 pub(crate) mod error;
 pub(crate) mod field;
@@ -18,6 +19,7 @@ mod store;
 pub use cluster::{
     Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport, EtcdAccess,
 };
+pub use cores::{ProgramPlace, ProgramRule, ProgramRules};
 pub use durable::Durable;
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
@@ -64,6 +66,8 @@ pub struct Config {
     pub durable: Durable,
     /// The store, and areas of it.
     pub store: Store,
+    /// Where programs belong when cores are parted.
+    pub cores: ProgramRules,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

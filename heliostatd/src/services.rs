@@ -13,6 +13,7 @@
 
 pub(crate) mod cluster;
 mod control;
+mod cores;
 #[cfg(test)]
 mod echo;
 mod file;
@@ -44,6 +45,7 @@ pub const TABLE: Table = &[
     &replica::MemoryReplicas,
     &store::StoredAreas,
     &socket::Sockets,
+    &cores::MachineCores,
     #[cfg(test)]
     &echo::Echo,
 ];

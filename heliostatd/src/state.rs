@@ -7,6 +7,7 @@ pub mod asks;
 pub mod cluster;
 pub mod cluster_registry;
 pub mod connection;
+pub mod cores;
 pub mod counts;
 pub mod denials;
 pub mod file;
@@ -53,6 +54,8 @@ pub struct Services {
     pub store: store::KeptStore,
     /// Sockets of delegated operations.
     pub socket: socket::DelegatedSockets,
+    /// How the machine's cores are parted.
+    pub cores: cores::PartedCores,
 }
 
 impl Services {
@@ -73,6 +76,7 @@ impl Services {
             rpc: rpc::FunctionCalls::new(config),
             store: store::KeptStore::new()?,
             socket: socket::DelegatedSockets::new(config),
+            cores: cores::PartedCores::new(),
         })
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod cluster;
 pub mod coprocessor;
+pub mod cores;
 pub mod lock;
 pub mod log;
 pub mod memory;
@@ -22,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
 use coprocessor::CoprocessorCommand;
+use cores::CoresArguments;
 use lock::LockCommand;
 use log::LogCommand;
 use memory::MemoryCommand;
@@ -106,6 +108,8 @@ pub enum Command {
         #[command(subcommand)]
         command: CoprocessorCommand,
     },
+    /// The machine's cores: show them, part them between programs and server loops, and measure that.
+    Cores(Box<CoresArguments>),
     /// Memory regions: show, free, and read them.
     Memory {
         /// What to do with them.

@@ -112,8 +112,19 @@ fn process_text(explained: &Value) -> String {
     text.push_str(&files_text(explained));
     text.push_str(&delegated::explain_text(explained));
     text.push_str(&store::explain_text(explained));
+    text.push_str(&cores_text(&explained["cores"]));
     text.push_str(&refused_text(explained));
     text
+}
+
+/// Where it runs, while cores are parted.
+fn cores_text(cores: &Value) -> String {
+    if cores.is_null() {
+        return String::new();
+    }
+    let (place, runs_on) = (cell(cores, "place"), cell(cores, "runs_on"));
+    let partition = cell(cores, "partition");
+    format!("\ncores: runs on {runs_on} ({place}), parted: {partition}\n")
 }
 
 /// What the other ends say of connections that are native for a reason of theirs, and are open now.

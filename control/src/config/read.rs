@@ -10,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, ProgramRules, Quality, Rpc, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -65,6 +65,7 @@ impl Config {
             "class",
             "quality",
             "durable",
+            "cores",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
@@ -101,6 +102,9 @@ impl Config {
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
+        }
+        if let Some(field) = root.field("cores") {
+            config.cores = ProgramRules::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
