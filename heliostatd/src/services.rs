@@ -19,6 +19,7 @@ mod file;
 mod lock;
 mod memory;
 mod net;
+mod network;
 mod replica;
 mod rpc;
 mod snapshot;
@@ -42,6 +43,7 @@ pub const TABLE: Table = &[
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
     &store::StoredAreas,
+    &network::NetworkStreams,
     #[cfg(test)]
     &echo::Echo,
 ];

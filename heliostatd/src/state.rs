@@ -14,6 +14,7 @@ pub mod lock;
 pub mod memory;
 pub mod meters;
 pub mod net;
+pub mod network;
 pub mod per_node;
 pub mod replica;
 pub mod restriction;
@@ -50,6 +51,8 @@ pub struct Services {
     pub rpc: rpc::FunctionCalls,
     /// The store, and areas of it.
     pub store: store::KeptStore,
+    /// The network service.
+    pub network: network::CarriedStreams,
 }
 
 impl Services {
@@ -69,6 +72,7 @@ impl Services {
             replica: None,
             rpc: rpc::FunctionCalls::new(config),
             store: store::KeptStore::new()?,
+            network: network::CarriedStreams::default(),
         })
     }
 }

@@ -10,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Network, Quality, Rpc, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -59,6 +59,7 @@ impl Config {
             "cluster",
             "locks",
             "rpc",
+            "network",
             "store",
             "rule",
             "rate",
@@ -91,6 +92,9 @@ impl Config {
         }
         if let Some(field) = root.field("cluster") {
             config.cluster = Some(Cluster::read(&field)?);
+        }
+        if let Some(field) = root.field("network") {
+            config.network = Network::read(&field)?;
         }
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
@@ -277,7 +281,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
 }
 
 /// The kernel cores, each named once, and as many loops.
-fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
+pub(super) fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
     let list = field.list()?;
     let cores: Vec<usize> = list
         .iter()
