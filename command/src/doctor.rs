@@ -7,6 +7,7 @@ mod files;
 mod machine;
 mod memory;
 mod mounts;
+mod network;
 mod parts;
 mod patching;
 mod process;
@@ -117,6 +118,7 @@ fn examine(place: &ControlPlace) -> Vec<Check> {
     checks.extend(process::checks());
     checks.extend(sealing::checks());
     checks.extend(mounts::checks());
+    checks.push(network::check());
     checks.extend(parts::checks(place));
     checks
 }

@@ -16,9 +16,10 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, ChannelEntry, Reply, Request, Row};
 use heliostat_abi::session::restriction::Services;
 use heliostat_abi::stream::{channel, delegated};
+use heliostat_backend_tcp::{Facts, Verdict};
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_control::config::When;
-use heliostat_server_network::{Facts, LoopState, NewChannel, Order, Verdict};
+use heliostat_server_network::{LoopState, NewChannel, Order};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use serde_json::{json, Value};
 use std::os::fd::AsRawFd;
@@ -170,7 +171,8 @@ impl Daemon {
 
     fn network_facts(&self) -> Facts {
         let cores = heliostat_base::affinity::cpu_count() as u64;
-        let kernel_cores = self.parts.config.network.cores.len() as u64;
+        let configured = self.parts.config.network.cores.len();
+        let kernel_cores = heliostat_base::placement::kernel_cores().max(configured) as u64;
         Facts { cores, kernel_cores, measured: self.services.network.known() }
     }
 
@@ -211,10 +213,9 @@ fn loop_json(state: &LoopState) -> Value {
     })
 }
 
-/// The session's end of a link, and the loop's, which does not wait.
+/// The session's end of a link, and the loop's: neither waits.
 fn link() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let (theirs, ours) = socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
-    rustix::io::ioctl_fionbio(&ours, true)?;
-    Ok((theirs, ours))
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socketpair(family, kind, flags, None)?)
 }

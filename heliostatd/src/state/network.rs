@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use heliostat_abi::name::ObjectId;
+use heliostat_backend_tcp::{measure, Measured};
 use heliostat_control::config::Network;
-use heliostat_server_network::{measure, Measured, NetworkLoops, Order, Settings};
+use heliostat_server_network::{NetworkLoops, Order, Settings};
 use tracing::warn;
 
 /// What the daemon keeps of the network service.

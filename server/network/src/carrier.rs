@@ -298,20 +298,20 @@ impl Carrier {
 
     /// A connection's turn; nothing where its session has had enough in this round.
     fn turn(&mut self, place: u32, now_ns: u64) -> Option<Turn> {
-        let connection = self.connections.get_mut(place as usize)?.as_mut()?;
+        let connection = self.connections.get(place as usize)?.as_ref()?;
         let channel = self.channels.get(connection.channel as usize)?.as_ref()?;
-        let moved = self.moved.entry(channel.session).or_insert(0);
-        if *moved >= SESSION_BYTES {
+        let session = channel.session;
+        if self.moved.get(&session).is_some_and(|moved| *moved >= SESSION_BYTES) {
             return None;
         }
-        let is_closed = !connection.is_gone && channel.is_closed(connection.slot);
+        if channel.is_closed(connection.slot) {
+            self.is_gone(place); // nothing is received for it any more
+        }
+        let connection = self.connections.get_mut(place as usize)?.as_mut()?;
         let turn = connection.turn(&self.counts);
         if let Turn::Moved(bytes) = turn {
-            *moved += bytes;
+            *self.moved.entry(session).or_insert(0) += bytes;
             connection.moved_at_ns = now_ns;
-        }
-        if is_closed {
-            self.is_gone(place);
         }
         Some(turn)
     }

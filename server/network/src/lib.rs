@@ -21,9 +21,7 @@ mod counts;
 mod ending;
 mod events;
 mod loops;
-mod measure;
 mod waiting;
 
 pub use counts::Counts;
 pub use loops::{LoopState, NetworkLoops, NewChannel, Order, Settings};
-pub use measure::{measure, Facts, Measured, Verdict};

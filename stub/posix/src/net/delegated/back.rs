@@ -18,6 +18,7 @@ use heliostat_base::{call, clock};
 use heliostat_ring::stream::Corrupt;
 
 use super::{hidden, is_carried};
+use crate::net::channel::Side;
 use crate::net::side_lock::{self, Half};
 use crate::net::socket::{Connection, Socket, Stream};
 use crate::net::{relay, shadow, watch};
@@ -125,6 +126,7 @@ fn recover(hidden: i32, socket: &Socket, stream: &Stream) -> Result<(), Corrupt>
     stream.incoming.recover(taken.wrapping_sub(published))?;
     stream.outgoing.account(given.wrapping_sub(stream.outgoing.head()))?;
     stream.incoming.raise(SWITCHED);
+    stream.slot.leave(Side::Server); // nobody else does, and the slot could not be used again
     Ok(())
 }
 
