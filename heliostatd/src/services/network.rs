@@ -134,7 +134,7 @@ impl Daemon {
         let closer = self.holder(session).map(|holder| self.closer.of(holder));
         let close: Box<dyn Fn(OwnedFd) + Send> = match closer {
             Ok(closer) => Box::new(move |fd| closer.close(fd)),
-            Err(_) => Box::new(drop),
+            Err(_) => Box::new(drop::<OwnedFd>),
         };
         let network = &mut self.services.network;
         let loops = network.loops.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
@@ -181,8 +181,8 @@ impl Daemon {
         let config = &self.parts.config.network;
         let facts = self.network_facts();
         let (is_on, why) = match config.delegate {
-            When::Always => (true, "switched on by the configuration"),
-            When::Never => (false, "switched off by the configuration"),
+            When::Always => (true, "it is switched on by the configuration"),
+            When::Never => (false, "it is switched off by the configuration"),
             When::Auto => (facts.judge() == Verdict::Pays, facts.judge().text()),
         };
         json!({

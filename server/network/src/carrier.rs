@@ -201,6 +201,7 @@ impl Carrier {
         let lanes = channel.lanes(slot).filter(|_| carried < self.connections_max);
         let Some(lanes) = lanes else {
             channel.free(slot, 0);
+            channel.let_go(handed.socket);
             return false;
         };
         let place = self.free.pop().unwrap_or_else(|| {
@@ -218,6 +219,7 @@ impl Carrier {
         if let Err(errno) = watched {
             debug!(%errno, "a connection is not carried");
             channel.free(slot, 0);
+            channel.let_go(connection.socket);
             self.free.push(place);
             return false;
         }

@@ -20,6 +20,8 @@ pub fn end(connection: Connection, turn: Turn, channel: &mut Channel, counts: &C
         Turn::WantedBack => {
             give_back(&connection, counts);
             channel.free(slot, DONE_SERVER);
+            // Its options are the program's: closing it may wait as the program has asked.
+            channel.let_go(connection.socket);
         }
         Turn::Corrupt => {
             Counts::add(&counts.corrupt, 1);

@@ -11,7 +11,6 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use heliostat_abi::code::Native;
 use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
 use heliostat_backend_tcp::Positions;
 use heliostat_base::{call, clock};
@@ -46,48 +45,55 @@ pub enum TakenBack {
 /// Takes the socket of a carried connection back. The caller holds the lock of leaving.
 pub fn take_back(connection: Connection<'_>, is_complete: bool) -> TakenBack {
     let Connection { fd, socket, stream } = connection;
-    let mut receiver = socket.receiver.lock();
-    let _reading = side_lock::enter(socket, stream, Half::Reading);
-    let mut sender = socket.sender.lock();
-    let _writing = side_lock::enter(socket, stream, Half::Writing);
     let hidden = socket.carried.load(Acquire);
-    if !stop_loop(connection) || stream.incoming.flags() & RESET != 0 {
-        sender.stream = None;
-        drop((sender, receiver));
-        return TakenBack::Lost;
+    let is_whole = move_back(connection, hidden);
+    if !is_whole {
+        put_back(connection, hidden);
     }
-    if stream.incoming.flags() & SWITCHED == 0 && recover(hidden, socket, stream).is_err() {
-        return TakenBack::Lost;
-    }
-    stream.outgoing.push();
-    let rest = stream.outgoing.take_back().unwrap_or_default();
-    let _ = stream.outgoing.account(rest.len() as u64);
-    put_back(connection, hidden);
-    let is_sent = send_rest(hidden, &rest);
-    sender.stream = None;
-    if socket.write_shut.load(Relaxed) {
-        let _ = call::shutdown(hidden, libc::SHUT_WR);
-    }
-    drop(sender);
     if !owner::is_borrowed() {
         hidden::drop_hidden(socket);
     }
-    if !is_sent {
-        call::reset(fd);
+    if !is_whole {
+        return TakenBack::Lost;
     }
     forget_shadow(socket, stream);
     if stream.incoming.unread() == Ok(0) {
-        receiver.leave();
+        socket.receiver.lock().leave();
         return TakenBack::Settled;
     }
-    drop(receiver);
-    match is_complete && relay::start(connection) {
+    match is_complete && relay::start(Connection::new(fd, socket, stream)) {
         true => {
             socket.receiver.lock().stream = None;
             TakenBack::Settled
         }
         false => TakenBack::Reading,
     }
+}
+
+/// Stops the loop, and puts the socket and what was not sent in its place; false where that cannot be.
+fn move_back(connection: Connection<'_>, hidden: i32) -> bool {
+    let Connection { socket, stream, .. } = connection;
+    let _receiver = socket.receiver.lock();
+    let _reading = side_lock::enter(socket, stream, Half::Reading);
+    let mut sender = socket.sender.lock();
+    let _writing = side_lock::enter(socket, stream, Half::Writing);
+    if !stop_loop(connection) || stream.incoming.flags() & RESET != 0 {
+        return false;
+    }
+    if stream.incoming.flags() & SWITCHED == 0 && recover(hidden, socket, stream).is_err() {
+        return false;
+    }
+    stream.outgoing.push();
+    let rest = stream.outgoing.take_back().unwrap_or_default();
+    let _ = stream.outgoing.account(rest.len() as u64);
+    put_back(connection, hidden);
+    sender.stream = None;
+    let is_sent = send_rest(hidden, &rest);
+    shadow::options::restore_delay(hidden, socket);
+    if socket.write_shut.load(Relaxed) {
+        let _ = call::shutdown(hidden, libc::SHUT_WR);
+    }
+    is_sent
 }
 
 /// Waits until the loop has let go, or is seen to be gone; false when it does neither.
