@@ -294,6 +294,7 @@ impl Socket {
     /// How its bytes travel, for the report.
     pub fn path(&self) -> Path {
         match Native::from_number(self.reason.load(Acquire) as u8) {
+            None | Some(Native::None) if self.carried.load(Relaxed) != 0 => Path::Delegated,
             None | Some(Native::None) => Path::Direct,
             Some(reason) => Path::Native(reason),
         }
