@@ -6,9 +6,11 @@
 #![warn(missing_docs)]
 
 mod measure;
+mod mover;
 mod options;
 mod positions;
 
 pub use measure::{measure, Facts, Measured, Verdict};
+pub use mover::{Direction, Mover, Transfer};
 pub use options::{copy_timeouts, descriptors_max, linger_seconds};
 pub use positions::{Positions, Unknown};

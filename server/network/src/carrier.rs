@@ -15,12 +15,13 @@ use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
+use heliostat_backend_tcp::{Direction, Mover, Transfer};
 use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 use tracing::debug;
 
 use crate::channel::{Brought, Channel, Handed};
-use crate::connection::{Connection, Turn};
+use crate::connection::{Connection, Plan, Turn};
 use crate::counts::Counts;
 use crate::ending;
 use crate::events::{About, EventSet, Place};
@@ -29,6 +30,8 @@ use crate::Order;
 
 /// What a session may move in one round, after which others are served.
 const SESSION_BYTES: usize = 1 << 20;
+/// A transfer is counted by the room that it is given, of which so much is used in the mean at most.
+const SHARE_OF_ASKED: usize = 4;
 /// A warm connection that has moved nothing for so long becomes cold.
 const WARM_NS: u64 = 200_000;
 /// So long at most a peer is waited for that takes nothing of what a program has left.
@@ -55,6 +58,10 @@ pub struct Carrier {
     /// What each session has moved in this round.
     moved: HashMap<ObjectId, usize>,
     first: usize,
+    /// What this round moves, for which connections, and how it went.
+    transfers: Vec<Transfer>,
+    asked: Vec<(u32, Direction)>,
+    answers: Vec<Result<usize, Errno>>,
 }
 
 impl Carrier {
@@ -86,12 +93,16 @@ impl Carrier {
             lingering: Vec::new(),
             moved: HashMap::new(),
             first: 0,
+            transfers: Vec::new(),
+            asked: Vec::new(),
+            answers: Vec::new(),
         })
     }
 
     /// Carries for ever.
     pub fn run(mut self, is_alone: bool) {
-        let mut waiting = Waiting::new(is_alone);
+        let (mut waiting, mut mover) = (Waiting::new(is_alone), Mover::create());
+        debug!(ring = mover.has_ring(), "carries connections");
         let mut sleeps = false;
         loop {
             let timeout = match (sleeps, self.lingering.is_empty()) {
@@ -101,7 +112,7 @@ impl Carrier {
             };
             self.attend(timeout);
             let now_ns = clock::monotonic_ns();
-            let moved = self.round(now_ns);
+            let moved = self.round(&mut mover, now_ns);
             if moved {
                 waiting.moved(now_ns);
             }
@@ -275,31 +286,33 @@ impl Carrier {
         }
     }
 
-    /// A turn for each warm connection; true when something was moved.
-    fn round(&mut self, now_ns: u64) -> bool {
+    /// A turn for each warm connection; true when something was moved, or ended.
+    fn round(&mut self, mover: &mut Mover, now_ns: u64) -> bool {
         self.moved.values_mut().for_each(|moved| *moved = 0);
         let count = self.warm.len();
         self.first = if count == 0 { 0 } else { (self.first + 1) % count };
-        let places: Vec<u32> = self.warm.iter().cycle().skip(self.first).take(count).copied().collect();
+        let from_first = self.warm.iter().cycle().skip(self.first).take(count);
+        let places: Vec<u32> = from_first.copied().collect();
         let mut has_moved = false;
         let mut cold = Vec::new();
         for place in places {
-            match self.turn(place, now_ns) {
-                Some(Turn::Moved(_)) => has_moved = true,
-                Some(Turn::Idle) if self.becomes_cold(place, now_ns) => cold.push(place),
-                Some(Turn::Idle) | None => {}
-                Some(ended) => {
+            match self.plan(place) {
+                Some(Plan::Ends(how)) => {
                     has_moved = true;
-                    self.end(place, ended);
+                    self.end(place, how);
                 }
+                Some(Plan::Nothing) if self.becomes_cold(place, now_ns) => cold.push(place),
+                _ => {}
             }
         }
+        has_moved |= self.move_all(mover, now_ns);
         self.cool(&cold);
         has_moved
     }
 
-    /// A connection's turn; nothing where its session has had enough in this round.
-    fn turn(&mut self, place: u32, now_ns: u64) -> Option<Turn> {
+    /// What a connection's turn is to do; what it is to move is noted. Nothing where its session has had
+    /// enough in this round.
+    fn plan(&mut self, place: u32) -> Option<Plan> {
         let connection = self.connections.get(place as usize)?.as_ref()?;
         let channel = self.channels.get(connection.channel as usize)?.as_ref()?;
         let session = channel.session;
@@ -310,12 +323,45 @@ impl Carrier {
             self.is_gone(place); // nothing is received for it any more
         }
         let connection = self.connections.get_mut(place as usize)?.as_mut()?;
-        let turn = connection.turn(&self.counts);
-        if let Turn::Moved(bytes) = turn {
-            *self.moved.entry(session).or_insert(0) += bytes;
-            connection.moved_at_ns = now_ns;
+        let plan = connection.plan();
+        let Plan::Moves { receives, sends } = plan else { return Some(plan) };
+        for (is_asked, direction) in [(receives, Direction::Receive), (sends, Direction::Send)] {
+            if !is_asked {
+                continue;
+            }
+            let Ok(transfer) = connection.transfer(direction) else {
+                return Some(Plan::Ends(Turn::Corrupt));
+            };
+            *self.moved.entry(session).or_insert(0) += transfer.pieces.bytes() / SHARE_OF_ASKED;
+            self.transfers.push(transfer);
+            self.asked.push((place, direction));
         }
-        Some(turn)
+        Some(plan)
+    }
+
+    /// Makes the transfers of a round; true when one has moved something.
+    fn move_all(&mut self, mover: &mut Mover, now_ns: u64) -> bool {
+        mover.make(&self.transfers, &mut self.answers);
+        self.transfers.clear();
+        let asked = std::mem::take(&mut self.asked);
+        let answers = std::mem::take(&mut self.answers);
+        let mut has_moved = false;
+        for ((place, direction), answer) in asked.iter().zip(&answers) {
+            // It may have ended by the other direction's answer.
+            let found = self.connections.get_mut(*place as usize);
+            let Some(connection) = found.and_then(Option::as_mut) else { continue };
+            match connection.moved(*direction, *answer, &self.counts) {
+                Turn::Moved(_) => {
+                    connection.moved_at_ns = now_ns;
+                    has_moved = true;
+                }
+                Turn::Idle => {}
+                ended => self.end(*place, ended),
+            }
+        }
+        (self.asked, self.answers) = (asked, answers);
+        self.asked.clear();
+        has_moved
     }
 
     fn becomes_cold(&mut self, place: u32, now_ns: u64) -> bool {

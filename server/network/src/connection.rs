@@ -10,6 +10,7 @@
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET};
+use heliostat_backend_tcp::{Direction, Transfer};
 use heliostat_base::call;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
@@ -73,10 +74,20 @@ pub enum Turn {
     Corrupt,
 }
 
-impl From<Corrupt> for Turn {
-    fn from(_: Corrupt) -> Self {
-        Self::Corrupt
-    }
+/// What a turn is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Plan {
+    /// To move bytes in these directions.
+    Moves {
+        /// From the socket into the lane.
+        receives: bool,
+        /// From the lane to the socket.
+        sends: bool,
+    },
+    /// Nothing can be moved.
+    Nothing,
+    /// The connection ends.
+    Ends(Turn),
 }
 
 impl Connection {
@@ -102,85 +113,92 @@ impl Connection {
         }
     }
 
-    /// Moves what can be moved now.
-    pub fn turn(&mut self, counts: &Counts) -> Turn {
+    /// What its next turn moves, or why it has none.
+    pub fn plan(&mut self) -> Plan {
         if self.inward.is_native_wanted() {
-            return Turn::WantedBack;
+            return Plan::Ends(Turn::WantedBack);
         }
-        match self.turn_both(counts) {
-            Ok(turn) | Err(turn) => turn,
+        match self.plan_both() {
+            Ok(plan) => plan,
+            Err(Corrupt { .. }) => Plan::Ends(Turn::Corrupt),
         }
     }
 
-    fn turn_both(&mut self, counts: &Counts) -> Result<Turn, Turn> {
+    fn plan_both(&mut self) -> Result<Plan, Corrupt> {
         let flags = self.outward.flags(); // before what is unread: no byte follows FIN
         if flags & RESET != 0 {
-            return Ok(Turn::Reset);
+            return Ok(Plan::Ends(Turn::Reset));
         }
-        let received = if self.is_gone { 0 } else { self.receive(counts)? };
-        let sent = self.send(counts)?;
+        let takes_more = self.is_readable && !self.has_ended && !self.is_gone;
+        let receives = takes_more && self.inward.room()? > 0;
         let is_sent = self.outward.unread()? == 0;
         if is_sent && (flags & FIN != 0 || self.is_gone) {
             if self.is_gone || self.has_ended {
-                return Ok(Turn::Through);
+                return Ok(Plan::Ends(Turn::Through));
             }
             if !std::mem::replace(&mut self.has_shut, true) {
                 let _ = call::shutdown(self.socket.as_raw_fd(), libc::SHUT_WR);
             }
         }
-        match received + sent {
-            0 => Ok(Turn::Idle),
-            moved => Ok(Turn::Moved(moved)),
-        }
+        let sends = self.is_writable && !self.has_shut && !is_sent;
+        Ok(match receives || sends {
+            true => Plan::Moves { receives, sends },
+            false => Plan::Nothing,
+        })
     }
 
-    fn receive(&mut self, counts: &Counts) -> Result<usize, Turn> {
-        if !self.is_readable || self.has_ended {
-            return Ok(0);
-        }
-        let room = self.inward.room()?;
-        if room == 0 {
-            return Ok(0);
-        }
-        match self.inward.receive_from(self.socket.as_raw_fd(), &mut self.cache)? {
-            Ok(0) => {
+    /// The transfer that a plan asks for.
+    ///
+    /// # Errors
+    /// The program's positions contradict the ring's size.
+    pub fn transfer(&mut self, direction: Direction) -> Result<Transfer, Corrupt> {
+        let pieces = match direction {
+            Direction::Receive => {
+                self.inward.free_pieces(self.inward.capacity(), &mut self.cache)?
+            }
+            Direction::Send => self.outward.unread_pieces(0, self.outward.capacity())?,
+        };
+        Ok(Transfer { socket: self.socket.as_raw_fd(), pieces, direction })
+    }
+
+    /// Notes what a transfer came to; bytes moved.
+    pub fn moved(
+        &mut self,
+        direction: Direction,
+        answer: Result<usize, Errno>,
+        counts: &Counts,
+    ) -> Turn {
+        match (direction, answer) {
+            (Direction::Receive, Ok(0)) => {
                 self.has_ended = true;
                 self.inward.raise(FIN);
                 self.wake_reader(counts);
-                Ok(0)
+                Turn::Moved(0)
             }
-            Ok(bytes) => {
+            (Direction::Receive, Ok(bytes)) => {
+                self.inward.publish_pieces(bytes);
                 Counts::add(&counts.received, bytes as u64);
                 self.wake_reader(counts);
-                Ok(bytes)
+                Turn::Moved(bytes)
             }
-            Err(Errno(libc::EAGAIN)) => {
-                self.is_readable = false;
-                Ok(0)
-            }
-            Err(Errno(libc::EINTR)) => Ok(0),
-            Err(_) => Err(Turn::Reset),
-        }
-    }
-
-    fn send(&mut self, counts: &Counts) -> Result<usize, Turn> {
-        if !self.is_writable || self.has_shut || self.outward.unread()? == 0 {
-            return Ok(0);
-        }
-        match self.outward.send_to(self.socket.as_raw_fd(), 0)? {
-            Ok(done) => {
+            (Direction::Send, Ok(bytes)) => {
+                let done = self.outward.consume(bytes);
                 if done.made_room && self.outward.take_sleeping_writer() {
                     self.ring(counts);
                 }
-                Counts::add(&counts.sent, done.bytes as u64);
-                Ok(done.bytes)
+                Counts::add(&counts.sent, bytes as u64);
+                Turn::Moved(bytes)
             }
-            Err(Errno(libc::EAGAIN)) => {
+            (_, Err(Errno(libc::EINTR))) => Turn::Idle,
+            (Direction::Receive, Err(Errno(libc::EAGAIN))) => {
+                self.is_readable = false;
+                Turn::Idle
+            }
+            (Direction::Send, Err(Errno(libc::EAGAIN))) => {
                 self.is_writable = false;
-                Ok(0)
+                Turn::Idle
             }
-            Err(Errno(libc::EINTR)) => Ok(0),
-            Err(_) => Err(Turn::Reset),
+            (_, Err(_)) => Turn::Reset,
         }
     }
 
