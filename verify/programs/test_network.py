@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
+import resource
 import shutil
 import socket
 import struct
@@ -16,6 +18,7 @@ import sys
 import threading
 
 import kernel_view
+import nginx_server
 import pytest
 from heliostat_run import Harness, Side
 
@@ -93,8 +96,6 @@ def test_an_accepted_connection_is_carried_and_echoes(harness):
 def test_large_transfers_both_ways_at_once_are_byte_for_byte(harness):
     reading, writing = os.pipe()
     port, server = start_server(harness, BOTH_WAYS, str(MEGABYTES), stdin=reading)
-    import random
-
     with connect(port) as client:
         received = hashlib.sha256()
 
@@ -253,8 +254,6 @@ writer.join()
 print(seen.hexdigest(), flush=True)
 sys.stdin.read()
 """
-    import random
-
     reading, writing = os.pipe()
     port, server = start_server(harness, program, stdin=reading)
     with connect(port) as client:
@@ -298,6 +297,130 @@ os.execv("/bin/cat", ["cat"])
         client.sendall(b"behind exec")
         client.shutdown(socket.SHUT_WR)
         kernel_view.wait_until(lambda: "behind exec" in server.output(), 60, "what came after exec")
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_a_child_that_gets_the_connection_serves_it(harness, way):
+    program = """
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    connection = listener.accept()[0]
+    if sys.argv[2] == "spawn":
+        subprocess.Popen(["/bin/cat"], stdin=connection, stdout=connection)
+    elif os.fork() == 0:
+        listener.close()
+        while part := connection.recv(1000): connection.sendall(part)
+        os._exit(0)
+    connection.close()
+"""
+    port, _ = start_server(harness, program, way)
+    for number in range(3):
+        with connect(port) as client:
+            message = b"to child %d" % number
+            assert ask(client, message) == message
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
+
+
+EPOLL_ECHO = """
+import select, socket, sys
+listener = socket.create_server(("", int(sys.argv[1])), backlog=4096)
+epoll = select.epoll(); epoll.register(listener, select.EPOLLIN)
+open_ones = {}
+while True:
+    for fd, _ in epoll.poll():
+        if fd == listener.fileno():
+            connection = listener.accept()[0]
+            open_ones[connection.fileno()] = connection
+            epoll.register(connection, select.EPOLLIN)
+            continue
+        part = open_ones[fd].recv(65536)
+        if part: open_ones[fd].sendall(part)
+        else: epoll.unregister(fd); open_ones.pop(fd).close()
+"""
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
+def test_many_connections_are_carried_or_native_and_all_answer(harness, count):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    port, server = start_server(harness, EPOLL_ECHO)
+    clients = [connect(port) for _ in range(count)]
+    for message in (b"first", b"again"):
+        for client in clients:
+            client.sendall(message)
+        assert all(client.recv(5, socket.MSG_WAITALL) == message for client in clients)
+    carried = paths(harness, server.pid).count("delegated")
+    assert carried >= min(count, 500) * 0.9
+    for client in clients:
+        client.close()
+    with connect(port) as client:
+        assert ask(client, b"after") == b"after"
+
+
+def test_a_peer_that_takes_nothing_holds_up_nobody_else(harness):
+    port, _ = start_server(harness, EPOLL_ECHO)
+    with connect(port) as slow, connect(port) as quick:
+        slow.setblocking(False)
+        # Its own echo fills lanes and sockets; a blocking server would stop, so only until it would.
+        slow.sendall(b"z" * 20_000)
+        for number in range(300):
+            message = b"%8d" % number
+            assert ask(quick, message) == message
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="needs root and ip(8)")
+def test_a_peer_in_another_network_namespace_is_carried(harness):
+    port, server = start_server(harness, EPOLL_ECHO)
+    holder = subprocess.Popen(["unshare", "--net", "sleep", "1000"])
+    name, here, there = f"hv{os.getpid() % 100000}", "10.211.7.1", "10.211.7.2"
+    inside = ["nsenter", "--target", str(holder.pid), "--net"]
+    try:
+        own = os.readlink("/proc/self/ns/net")
+        kernel_view.wait_until(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") != own, 60, "the namespace")
+        for words in (
+            ["ip", "link", "add", name, "type", "veth", "peer", "name", "peer0", "netns", str(holder.pid)],
+            ["ip", "address", "add", f"{here}/30", "dev", name],
+            ["ip", "link", "set", name, "up"],
+            [*inside, "ip", "address", "add", f"{there}/30", "dev", "peer0"],
+            [*inside, "ip", "link", "set", "peer0", "up"],
+        ):
+            subprocess.run(words, check=True, timeout=60)
+        client = (
+            "import hashlib, socket, sys, time\n"
+            f"connection = socket.create_connection(('{here}', {port}), timeout=60)\n"
+            "data = bytes(range(256)) * 2000\n"
+            "connection.sendall(data)\n"
+            "print(connection.recv(len(data), socket.MSG_WAITALL) == data, flush=True)\n"
+            "sys.stdin.read()\n"
+        )
+        peer = subprocess.Popen(
+            [*inside, sys.executable, "-c", client], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert peer.stdout.readline() == "True\n"
+        [entry] = harness.explain(server.pid)
+        assert (entry["path"], entry["peer"].split(":")[0]) == ("delegated", there)
+        peer.communicate(timeout=60)
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@pytest.mark.skipif(not shutil.which("nginx") or not shutil.which("curl"), reason="no nginx or no curl")
+def test_nginx_serves_plain_clients(harness, tmp_path):
+    port, master = nginx_server.start_nginx(harness, Side.HELIOSTAT, tmp_path)
+    url = f"http://127.0.0.1:{port}"
+    for _ in range(3):
+        got = subprocess.run(["curl", "-s", f"{url}/small.txt", f"{url}/large.bin"], capture_output=True, timeout=60)
+        large = bytes(range(251)) * (nginx_server.LARGE_BYTES // 251 + 1)
+        assert got.stdout == nginx_server.SMALL + large[: nginx_server.LARGE_BYTES]
+    if shutil.which("wrk"):
+        done = subprocess.run(
+            ["wrk", "-t1", "-c20", "-d2s", f"{url}/small.txt"], capture_output=True, text=True, timeout=60
+        )
+        assert "Requests/sec" in done.stdout and "Socket errors" not in done.stdout, done.stdout
+    [loop] = harness.status()["network"]["loops"]
+    assert loop["corrupt"] == 0
 
 
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="no redis-server")

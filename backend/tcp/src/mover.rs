@@ -181,7 +181,7 @@ mod tests {
         from.copy_in(0, &text).unwrap();
         let (from, to) = (Arc::new(from), Arc::new(to));
         let pairs: Vec<_> = (0..PAIRS).map(|_| UnixStream::pair().unwrap()).collect();
-        let sends: Vec<_> = pairs.iter().map(|(near, _)| Transfer {
+        let sends = pairs.iter().map(|(near, _)| Transfer {
             socket: near.as_raw_fd(),
             pieces: Pieces::of(&from, [(4090, 6), (0, 4)]).unwrap(),
             direction: Direction::Send,

@@ -24,8 +24,12 @@ impl Pieces {
         memory: &Arc<SharedMapping>,
         ranges: [(usize, usize); 2],
     ) -> Result<Pieces, OutOfRange> {
-        let part = |(offset, len): (usize, usize)| Ok((memory.writable_at(offset, len)?, len));
-        Ok(Pieces { parts: [part(ranges[0])?, part(ranges[1])?], _memory: memory.clone() })
+        let [(first, first_len), (rest, rest_len)] = ranges;
+        let parts = [
+            (memory.writable_at(first, first_len)?, first_len),
+            (memory.writable_at(rest, rest_len)?, rest_len),
+        ];
+        Ok(Pieces { parts, _memory: memory.clone() })
     }
 
     /// No bytes.

@@ -325,16 +325,16 @@ impl Carrier {
         let connection = self.connections.get_mut(place as usize)?.as_mut()?;
         let plan = connection.plan();
         let Plan::Moves { receives, sends } = plan else { return Some(plan) };
-        for (is_asked, direction) in [(receives, Direction::Receive), (sends, Direction::Send)] {
-            if !is_asked {
-                continue;
-            }
-            let Ok(transfer) = connection.transfer(direction) else {
-                return Some(Plan::Ends(Turn::Corrupt));
-            };
+        let both = [(receives, Direction::Receive), (sends, Direction::Send)];
+        let wanted = both.iter().filter(|(is_asked, _)| *is_asked);
+        let transfers: Result<Vec<_>, _> =
+            wanted.map(|(_, direction)| connection.transfer(*direction)).collect();
+        // All or none: a socket that is closed now is in no list.
+        let Ok(transfers) = transfers else { return Some(Plan::Ends(Turn::Corrupt)) };
+        for transfer in transfers {
             *self.moved.entry(session).or_insert(0) += transfer.pieces.bytes() / SHARE_OF_ASKED;
+            self.asked.push((place, transfer.direction));
             self.transfers.push(transfer);
-            self.asked.push((place, direction));
         }
         Some(plan)
     }

@@ -276,6 +276,7 @@ fn stays_open(fd: i32) -> bool {
 /// have closed the original, so they are recognised by the addresses of their two ends.
 fn demote_renamed() {
     for fd in 0..3 {
+        delegated::take_back_renamed(fd);
         let Some(local) = call::local_address(fd).map(NetAddress::new) else { continue };
         let Some(peer) = call::peer_address(fd).map(NetAddress::new) else { continue };
         let is_it = |stream: &Stream| {

@@ -24,7 +24,7 @@ use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
 use super::socket::{Socket, Stream};
 
 pub use asked::{ask_socket, set_delay, socket_of, Asked};
-pub use back::{finish_swap, is_lost_at_close, take_back, TakenBack};
+pub use back::{finish_swap, is_lost_at_close, take_back, take_back_renamed, TakenBack};
 pub use begin::{accepted, connected};
 pub use carriers::reset_in_forked_child;
 pub use hidden::{drop_hidden, owned, vacate};

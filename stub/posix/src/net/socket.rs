@@ -132,6 +132,8 @@ pub struct Socket {
     pub delay_options: AtomicU32,
     /// The hidden number of its TCP socket while a loop has that too (see `delegated`); 0: none has.
     pub carried: AtomicI32,
+    /// Tells its shadow from other descriptors: the inode of that.
+    pub shadow_inode: AtomicU64,
     /// How far that socket had come when the loop got it.
     pub base_taken: AtomicU64,
     /// See there.
@@ -187,6 +189,7 @@ impl Socket {
             send_buffer: AtomicI32::new(0),
             delay_options: AtomicU32::new(0),
             carried: AtomicI32::new(0),
+            shadow_inode: AtomicU64::new(0),
             base_taken: AtomicU64::new(0),
             base_given: AtomicU64::new(0),
             reason: AtomicU32::new(0),

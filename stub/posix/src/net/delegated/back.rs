@@ -11,6 +11,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use heliostat_abi::code::Native;
 use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
 use heliostat_backend_tcp::Positions;
 use heliostat_base::{call, clock};
@@ -19,8 +20,8 @@ use heliostat_ring::stream::Corrupt;
 use super::{hidden, is_carried};
 use crate::net::channel::Side;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Connection, Socket, Stream};
-use crate::net::{relay, shadow, watch};
+use crate::net::socket::{self, Connection, Socket, Stream};
+use crate::net::{demote, relay, shadow, watch};
 use crate::owner;
 use crate::table::{self, DescriptorKind};
 
@@ -151,6 +152,9 @@ fn put_back(connection: Connection<'_>, hidden: i32) {
 }
 
 fn put(hidden: i32, number: i32) {
+    if hidden == 0 {
+        return;
+    }
     if let Ok(copy) = heliostat_base::fd::duplicate(hidden) {
         let _ = call::replace(copy.into_raw(), number);
     }
@@ -189,6 +193,18 @@ pub fn finish_swap(fd: i32, socket: &Socket) {
     if hidden != 0 && !owner::is_borrowed() {
         put(hidden, fd);
         hidden::drop_hidden(socket);
+    }
+}
+
+/// A child of vfork has put a carried connection at the number `fd`, where no table knows it: the socket
+/// takes its place, before exec(2).
+pub fn take_back_renamed(fd: i32) {
+    let Some(inode) = call::inode(fd) else { return };
+    let is_it = |socket: &Socket| is_carried(socket) && socket.shadow_inode.load(Relaxed) == inode;
+    let found = socket::each_live().find(|(_, socket)| is_it(socket));
+    if let Some((index, socket)) = found {
+        demote::leave(fd, index, Native::Exec);
+        put(socket.carried.load(Acquire), fd);
     }
 }
 

@@ -76,6 +76,7 @@ fn hand_over(
     socket.sender.lock().stream = Some(stream);
     socket.nonblocking.store(call::is_nonblocking(fd), Release);
     note_options(hidden, fd, socket);
+    socket.shadow_inode.store(call::inode(fd).unwrap_or(0), Relaxed);
     socket.base_taken.store(positions.taken, Relaxed);
     socket.base_given.store(positions.given, Relaxed);
     socket.carried.store(hidden, Release);
