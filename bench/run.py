@@ -22,6 +22,8 @@ NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "sealed_starts", "snapshot", "queue",
     "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
     "peers", "coprocessor", "solros",
+    "network", "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
+    "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
     "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside", "cores",

@@ -11,6 +11,7 @@ pub(crate) mod error;
 pub(crate) mod field;
 mod locks;
 mod memory;
+mod network;
 mod quality;
 mod read;
 mod rpc;
@@ -24,6 +25,7 @@ pub use durable::Durable;
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;
+pub use network::{Network, When};
 pub use quality::{Quality, Scheme};
 pub use read::Names;
 pub use rpc::Rpc;
@@ -62,6 +64,8 @@ pub struct Config {
     pub locks: Locks,
     /// Remote procedure calls.
     pub rpc: Rpc,
+    /// The network service.
+    pub network: Network,
     /// Durable files of programs that are run by this configuration.
     pub durable: Durable,
     /// The store, and areas of it.

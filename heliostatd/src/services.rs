@@ -20,6 +20,7 @@ mod file;
 mod lock;
 mod memory;
 mod net;
+mod network;
 mod replica;
 mod rpc;
 mod snapshot;
@@ -46,6 +47,7 @@ pub const TABLE: Table = &[
     &store::StoredAreas,
     &socket::Sockets,
     &cores::MachineCores,
+    &network::NetworkStreams,
     #[cfg(test)]
     &echo::Echo,
 ];

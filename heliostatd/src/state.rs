@@ -15,6 +15,7 @@ pub mod lock;
 pub mod memory;
 pub mod meters;
 pub mod net;
+pub mod network;
 pub mod per_node;
 pub mod replica;
 pub mod restriction;
@@ -56,6 +57,8 @@ pub struct Services {
     pub socket: socket::DelegatedSockets,
     /// How the machine's cores are parted.
     pub cores: cores::PartedCores,
+    /// The network service.
+    pub network: network::CarriedStreams,
 }
 
 impl Services {
@@ -77,6 +80,7 @@ impl Services {
             store: store::KeptStore::new()?,
             socket: socket::DelegatedSockets::new(config),
             cores: cores::PartedCores::new(),
+            network: network::CarriedStreams::default(),
         })
     }
 }

@@ -11,7 +11,7 @@ use heliostat_stub_posix::{file, flush, process};
 use crate::call::{by_kernel, Call};
 use crate::files;
 use crate::memory;
-use crate::spawn;
+use crate::{sockets, spawn};
 
 /// close(2)
 pub fn close(call: &mut Call<'_>) -> Verdict {
@@ -150,7 +150,7 @@ pub fn ioctl(call: &mut Call<'_>) -> Verdict {
             demote::leave(fd, index, Native::Call);
             Verdict::Pass
         }
-        _ => Verdict::Pass,
+        _ => sockets::by_socket(call, index),
     }
 }
 

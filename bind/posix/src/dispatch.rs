@@ -43,6 +43,8 @@ const CAUGHT: &[Sysno] = &[
     Sysno::listen,
     Sysno::shutdown,
     Sysno::getsockopt,
+    Sysno::getsockname,
+    Sysno::getpeername,
     Sysno::setsockopt,
     Sysno::close,
     Sysno::close_range,
@@ -170,6 +172,7 @@ fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::listen => sockets::listen(call),
         Sysno::shutdown if first_is_known() => sockets::shutdown(call),
         Sysno::getsockopt if first_is_known() => sockets::getsockopt(call),
+        Sysno::getsockname | Sysno::getpeername if first_is_known() => sockets::name(call),
         other => dispatch_cold(other, call),
     }
 }

@@ -11,6 +11,7 @@ use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
     Memory, ProgramRules, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Network, Quality, Rpc, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -59,6 +60,7 @@ impl Config {
             "cluster",
             "locks",
             "rpc",
+            "network",
             "store",
             "rule",
             "rate",
@@ -92,6 +94,9 @@ impl Config {
         }
         if let Some(field) = root.field("cluster") {
             config.cluster = Some(Cluster::read(&field)?);
+        }
+        if let Some(field) = root.field("network") {
+            config.network = Network::read(&field)?;
         }
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
@@ -281,7 +286,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
 }
 
 /// The kernel cores, each named once, and as many loops.
-fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
+pub(super) fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
     let list = field.list()?;
     let cores: Vec<usize> = list
         .iter()
