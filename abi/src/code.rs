@@ -85,6 +85,9 @@ numbered! {
         AreaBytes = 81 => "bytes of areas of a store",
         AreaHandles = 82 => "handles on areas of a store",
         AreaSessions = 83 => "sessions whose operations on areas are delegated",
+        SocketSessions = 105 => "sessions whose socket operations are delegated",
+        Sockets = 106 => "sockets of delegated operations",
+        ConfinedNames = 107 => "folders and addresses of a confined session",
         SharedListeners = 95 => "shared listeners",
         ListenerWorkers = 96 => "workers of shared listeners",
         ListenerSockets = 97 => "listening sockets of one shared listener",
@@ -137,6 +140,8 @@ numbered! {
         Forked = 30 => "the program forked before the other end accepted",
         Crossed = 31 => "this end was used while the other end was still inside connect(2)",
         Undecided = 32 => "not used yet since it was accepted, while the other end was still inside connect(2)",
+        LoopEnded = 33 => "the network service ended, and the connection went on where it was",
+        NoDescriptors = 34 => "the program has no descriptors left for the network service",
     }
 }
 
@@ -185,6 +190,9 @@ numbered! {
         TooMany = 6 => "more files at once than one flush takes along",
         Failed = 7 => "a flush has failed",
         Ring = 8 => "the program has an io_uring, which the kernel may poll",
+        Unprofitable = 9 => "the program waits for its flushes at once, so holding back gains nothing",
+        Undetected = 10 => "files are detected, and this one was not appended to and flushed often enough yet",
+        NotAppended = 11 => "files are detected, and this one is not written at its end only",
     }
 }
 
@@ -206,6 +214,20 @@ numbered! {
         LogFailed = 12 => "the log's device has failed",
         Shortened = 13 => "the file has become shorter",
         InHandler = 14 => "a signal handler asked",
+        NoArea = 15 => "the log's area cannot be had: no control plane, no store, or it is not granted",
+        Overwritten = 16 => "the file is overwritten in place again and again, so a log gains nothing",
+    }
+}
+
+numbered! {
+    /// Why a call of a program that asked for offload was made by its own thread all the same.
+    Unoffloaded: u8 {
+        None = 0 => "made on a kernel core",
+        Dearer = 100 => "measured here, the plain call is cheaper than one on a kernel core",
+        Waits = 101 => "the call would wait, and a thread waits by itself, so that signals reach it",
+        Late = 102 => "no kernel core took the call in time",
+        NoLine = 103 => "the thread has no line: all are taken, or a handler interrupted a call",
+        Ended = 104 => "offload has ended here (user, rights, filter or descriptors changed, or no executor could be made)",
     }
 }
 
@@ -229,6 +251,9 @@ mod tests {
         }
         for reason in Unlogged::ALL {
             assert_eq!(Unlogged::from_number(*reason as u8), Some(*reason));
+        }
+        for reason in Unoffloaded::ALL {
+            assert_eq!(Unoffloaded::from_number(*reason as u8), Some(*reason));
         }
         for thing in Thing::ALL {
             assert_eq!(Thing::from_number(*thing as u16), Some(*thing));

@@ -10,7 +10,9 @@
 
 pub mod cluster;
 pub mod code;
+pub mod cores;
 pub mod file;
+pub mod lean;
 pub mod limits;
 pub mod listener;
 pub mod lock;
@@ -18,12 +20,14 @@ pub mod memory;
 pub mod name;
 mod name_record;
 pub mod needs;
+pub mod offload;
 pub mod peer;
 pub mod place;
 pub mod right;
 pub mod rpc;
 pub mod session;
 pub mod snapshot;
+pub mod socket;
 pub mod store;
 pub mod stream;
 pub mod table;

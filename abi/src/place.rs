@@ -38,8 +38,16 @@ pub const EXAMINE_COMMAND: &str = "examine";
 pub const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
 /// Environment variable of the patterns of durable files, one a line.
 pub const DURABLE_VARIABLE: &str = "HELIOSTAT_DURABLE";
-/// Environment variable of the log that flushes of durable files go to: an absolute path.
+/// What a pattern begins with there whose files are durable only if they are seen to be appended to.
+pub const DETECT_PREFIX: &str = "detect:";
+/// Environment variable of the log that flushes of durable files go to: an absolute path, or the area
+/// of a store as `/store/NAME`.
 pub const DURABLE_LOG_VARIABLE: &str = "HELIOSTAT_DURABLE_LOG";
+/// Environment variable of the groups of calls for kernel cores, as `heliostat run --offload` takes
+/// them (`offload::Request`).
+pub const OFFLOAD_VARIABLE: &str = "HELIOSTAT_OFFLOAD";
+/// Environment variable of the kernel cores that make those calls, as numbers with commas between.
+pub const OFFLOAD_CORES_VARIABLE: &str = "HELIOSTAT_OFFLOAD_CORES";
 /// Environment variable that says that the stub's variables were put into an environment that had
 /// been cleared: they are gone, with it, when the program begins.
 pub const PUT_BACK_VARIABLE: &str = "HELIOSTAT_PUT_BACK";

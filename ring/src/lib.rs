@@ -18,6 +18,7 @@
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
 //! - [`queue`] hands items to consumers that read them where they were written.
 //! - [`call_line`] is one call at a time, asked and answered in a cache line.
+//! - [`request`] is system calls that threads of one process ask executors for.
 //! - [`turn`] and [`members`] let several processes produce into one ring.
 //! - [`offset`] is where a file is read next that its process and the kernel read by turns.
 //! - [`slot`] is how a client and an acceptor agree on the use of a channel's slot.
@@ -50,6 +51,7 @@ pub mod probe;
 pub mod queue;
 pub mod region_page;
 pub mod replaced;
+pub mod request;
 pub mod rows;
 pub mod slot;
 pub mod spsc;

@@ -12,12 +12,16 @@
 //! 1536  open files whose reads are or went native u64 x REASONS_MAX, by number of the reason
 //! 2048  fdatasync(2) of durable files that waited u64 x REASONS_MAX, by number of the reason
 //! 2560  flushes of durable files that went to the file u64 x REASONS_MAX, by number of the reason
+//! 3072  calls not made on kernel cores u64 x OFFLOAD_REASONS, by number of the reason from 100 on
+//! 3328  groups of calls for kernel cores, OFFLOAD_GROUP_BYTES each: calls made there, made plainly,
+//!       ns of a plain one, ns of one made there (u64 each, 0 while not measured)
 //! 4096  entries, ENTRY_BYTES each
 //! ```
 
-use crate::code::{Native, Unheld, Unlogged, Unmapped};
+use crate::code::{Native, Unheld, Unlogged, Unmapped, Unoffloaded};
 use crate::limits::REPORT_ENTRIES_MAX;
 use crate::name::NetAddress;
+use crate::offload::Group;
 use crate::wire::{Reader, Writer};
 
 /// First four bytes of a report: "HREP".
@@ -37,6 +41,16 @@ pub const FILE_REASON_BASE: usize = 1536;
 pub const UNHELD_REASON_BASE: usize = 2048;
 /// Offset of the counts of flushes that went to the file, in order of `Unlogged`'s numbers.
 pub const UNLOGGED_REASON_BASE: usize = 2560;
+/// Offset of the counts of calls that kernel cores did not make, by `Unoffloaded`'s numbers.
+pub const OFFLOAD_REASON_BASE: usize = 3072;
+/// The first of those numbers.
+pub const OFFLOAD_REASON_FIRST: usize = 100;
+/// Places for them.
+pub const OFFLOAD_REASONS: usize = 32;
+/// Offset of what is told of each group of calls, in order of `Group`.
+pub const OFFLOAD_GROUP_BASE: usize = 3328;
+/// Bytes of one group: [`OffloadCount`]'s words.
+pub const OFFLOAD_GROUP_BYTES: usize = 32;
 /// Places for reasons; more than are numbered, so that the layout outlives new ones.
 pub const REASONS_MAX: usize = 64;
 /// Offset of the first entry.
@@ -82,10 +96,28 @@ pub enum Counter {
     HeldSends = 12,
     /// Flushes whose bytes went to the log.
     LoggedFlushes = 13,
+    /// Connections to remote peers that the network service took over.
+    Delegated = 14,
+    /// Calls made on kernel cores.
+    Offloaded = 15,
+}
+
+/// What is told of a group of calls, by place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum OffloadCount {
+    /// Calls made on kernel cores.
+    Offloaded = 0,
+    /// Calls that their thread made.
+    Plain = 1,
+    /// What a plain one takes, in ns.
+    PlainNs = 2,
+    /// What one on a kernel core takes, in ns.
+    OffloadedNs = 3,
 }
 
 /// Names of the counters, in order, as they appear in metrics.
-pub const COUNTER_NAMES: [&str; 14] = [
+pub const COUNTER_NAMES: [&str; 16] = [
     "direct_streams",
     "native_connections",
     "demoted_streams",
@@ -100,6 +132,8 @@ pub const COUNTER_NAMES: [&str; 14] = [
     "durable_flushes",
     "held_sends",
     "logged_flushes",
+    "delegated_streams",
+    "offloaded_calls",
 ];
 
 /// Offset of a counter.
@@ -127,6 +161,16 @@ pub const fn unlogged_reason(reason: Unlogged) -> usize {
     UNLOGGED_REASON_BASE + reason as usize * 8
 }
 
+/// Offset of the count of calls that were not made on kernel cores, for `reason`.
+pub const fn unoffloaded_reason(reason: Unoffloaded) -> usize {
+    OFFLOAD_REASON_BASE + (reason as usize).saturating_sub(OFFLOAD_REASON_FIRST) * 8
+}
+
+/// Offset of one of the words that are told of a group of calls.
+pub const fn offload_group(group: Group, count: OffloadCount) -> usize {
+    OFFLOAD_GROUP_BASE + group as usize * OFFLOAD_GROUP_BYTES + count as usize * 8
+}
+
 /// Offset of entry `index`.
 pub const fn entry(index: usize) -> usize {
     ENTRIES + index * ENTRY_BYTES
@@ -137,6 +181,8 @@ pub const fn entry(index: usize) -> usize {
 pub enum Path {
     /// Shared memory.
     Direct,
+    /// Shared memory to the network service, which has the socket.
+    Delegated,
     /// The kernel, and why.
     Native(Native),
 }
@@ -145,7 +191,7 @@ impl Path {
     /// Why it is native, if it is.
     pub fn reason(self) -> Option<Native> {
         match self {
-            Self::Direct => None,
+            Self::Direct | Self::Delegated => None,
             Self::Native(reason) => Some(reason),
         }
     }
@@ -179,6 +225,7 @@ impl Entry {
         let (path, reason) = match self.path {
             Path::Direct => (1, 0),
             Path::Native(reason) => (2, reason as u8),
+            Path::Delegated => (3, 0),
         };
         let mut w = Writer::new(&mut bytes);
         w.u8(1).u8(path).u8(reason).u8(u8::from(self.accepted)).u32(self.fd as u32);
@@ -197,6 +244,7 @@ impl Entry {
         let path = match (r.u8(), Native::from_number(r.u8())?) {
             (1, _) => Path::Direct,
             (2, reason) => Path::Native(reason),
+            (3, _) => Path::Delegated,
             _ => return None,
         };
         let accepted = r.u8() == 1;
@@ -241,6 +289,14 @@ mod tests {
         for known in Unlogged::ALL {
             let fits = unlogged_reason(*known) + 8 <= ENTRIES;
             assert!((*known as usize) < REASONS_MAX && fits);
+        }
+        for known in &Unoffloaded::ALL[1..] {
+            let number = *known as usize;
+            assert!((OFFLOAD_REASON_FIRST..OFFLOAD_REASON_FIRST + OFFLOAD_REASONS).contains(&number));
+            assert!(unoffloaded_reason(*known) + 8 <= OFFLOAD_GROUP_BASE);
+        }
+        for group in Group::ALL {
+            assert!(offload_group(group, OffloadCount::OffloadedNs) + 8 <= ENTRIES);
         }
         for known in Native::ALL {
             assert!((*known as usize) < REASONS_MAX);
