@@ -22,7 +22,7 @@ NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "sealed_starts", "snapshot", "queue",
     "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
     "peers",
-    "sweep", "sweep_numpy", "store", "checkpoint", "outside",
+    "sweep", "sweep_numpy", "store", "checkpoint", "outside", "listeners",
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ mod cluster;
 mod durable;
 pub(crate) mod error;
 pub(crate) mod field;
+mod listener;
 mod locks;
 mod memory;
 mod quality;
@@ -20,6 +21,7 @@ pub use cluster::{
 };
 pub use durable::Durable;
 pub use error::{ConfigError, Fault};
+pub use listener::{SharedAddress, SharedAddresses};
 pub use locks::Locks;
 pub use memory::Memory;
 pub use quality::{Quality, Scheme};
@@ -64,6 +66,8 @@ pub struct Config {
     pub durable: Durable,
     /// The store, and areas of it.
     pub store: Store,
+    /// Addresses that are shared by whoever listens on them.
+    pub listeners: SharedAddresses,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

@@ -115,7 +115,9 @@ impl Daemon {
         let configured = self.parts.config.daemon.idle_exit_s;
         let seconds = self.parts.idle_exit_s.unwrap_or(configured);
         // A node of a cluster is there for the others.
-        let is_needed = self.services.cluster.is_some() || !self.connections.is_empty();
+        let has_listeners = !self.services.listener.grants.is_empty();
+        let is_needed =
+            self.services.cluster.is_some() || has_listeners || !self.connections.is_empty();
         let counts = seconds > 0 && !is_needed;
         counts.then(|| self.idle_since_ns.saturating_add(seconds.saturating_mul(1_000_000_000)))
     }

@@ -16,6 +16,7 @@ mod control;
 #[cfg(test)]
 mod echo;
 mod file;
+mod listener;
 mod lock;
 mod memory;
 mod net;
@@ -42,6 +43,7 @@ pub const TABLE: Table = &[
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
     &store::StoredAreas,
+    &listener::PortSharing,
     #[cfg(test)]
     &echo::Echo,
 ];

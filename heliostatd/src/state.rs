@@ -10,6 +10,7 @@ pub mod connection;
 pub mod counts;
 pub mod denials;
 pub mod file;
+pub mod listener;
 pub mod lock;
 pub mod memory;
 pub mod meters;
@@ -50,6 +51,8 @@ pub struct Services {
     pub rpc: rpc::FunctionCalls,
     /// The store, and areas of it.
     pub store: store::KeptStore,
+    /// Shared listeners.
+    pub listener: listener::SharedListeners,
 }
 
 impl Services {
@@ -69,6 +72,7 @@ impl Services {
             replica: None,
             rpc: rpc::FunctionCalls::new(config),
             store: store::KeptStore::new()?,
+            listener: listener::SharedListeners::new(config),
         })
     }
 }

@@ -130,6 +130,8 @@ pub struct Socket {
     pub send_buffer: AtomicI32,
     /// TCP_NODELAY and TCP_CORK as the program set them (bits 0 and 1); see `option`.
     pub delay_options: AtomicU32,
+    /// It came from the queue of a shared listener: the place of its page, and one; else 0.
+    pub shared_page: AtomicU32,
     /// Why it is native, once both halves are.
     reason: AtomicU32,
 }
@@ -180,6 +182,7 @@ impl Socket {
             habits: [const { HabitCell::new() }; 2],
             send_buffer: AtomicI32::new(0),
             delay_options: AtomicU32::new(0),
+            shared_page: AtomicU32::new(0),
             reason: AtomicU32::new(0),
         }
     }
