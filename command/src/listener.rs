@@ -41,7 +41,10 @@ impl fmt::Display for ListenerFault {
             Self::Client(error) => error.fmt(f),
             Self::Show(error) => error.fmt(f),
             Self::NoWorker(text) => {
-                write!(f, "{text:?} names no worker: `heliostat listener inspect` shows them, as 3.1")
+                write!(
+                    f,
+                    "{text:?} names no worker: `heliostat listener inspect` shows them, as 3.1"
+                )
             }
             Self::NotShared(address) => write!(f, "{address} is not a shared listener"),
             Self::Plugin(error) => write!(f, "the plug-in did not begin: {error}"),
@@ -105,8 +108,8 @@ fn parse_worker(text: &str) -> Result<ObjectId, ListenerFault> {
 
 fn listeners(place: &ControlPlace) -> Result<Value, ListenerFault> {
     let text = ask(&surroundings(place), &Request::Status).map_err(ListenerFault::Client)?;
-    let status: Value = serde_json::from_str(&text)
-        .map_err(|error| ListenerFault::Show(ShowError::Json(error)))?;
+    let status: Value =
+        serde_json::from_str(&text).map_err(|error| ListenerFault::Show(ShowError::Json(error)))?;
     Ok(status["listeners"].clone())
 }
 
@@ -150,7 +153,8 @@ fn inspect(address: SocketAddr, format: &Format) -> Result<(), ListenerFault> {
 }
 
 fn workers_text(listener: &Value) -> String {
-    let columns = ["worker", "#place", "#pid", "state", "#open", "#given", "#untaken", "#passed over"];
+    let columns =
+        ["worker", "#place", "#pid", "state", "#open", "#given", "#untaken", "#passed over"];
     let mut table = Table::new(&columns);
     let workers = list(listener, "workers");
     for worker in workers {

@@ -116,7 +116,8 @@ pub fn bind(call: &mut Call<'_>) -> Verdict {
     }
     let wanted = sockets::address_at(call.word(1), call.word(2)).filter(|it| it.port() != 0);
     let Some(address) = wanted.map(NetAddress::new) else { return Verdict::Pass };
-    let is_tcp = || kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
+    let is_tcp =
+        || kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
     if is_reused() && is_tcp() && shared::bound_by_others(fd, address) {
         return call.answer(Some(Ok(0)));
     }

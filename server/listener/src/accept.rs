@@ -32,7 +32,9 @@ impl State {
             if !listener.is_open {
                 break;
             }
-            let Some((_, socket)) = listener.sockets.iter().find(|it| it.0 == token) else { return };
+            let Some((_, socket)) = listener.sockets.iter().find(|it| it.0 == token) else {
+                return;
+            };
             let accepted = acceptfrom_with(socket, SocketFlags::CLOEXEC);
             // A program that took its socket back may want it to block: one was announced.
             let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::NONBLOCK);

@@ -69,6 +69,9 @@ mod tests {
     #[test]
     fn lines_of_other_kinds_have_no_number() {
         assert_eq!(serial("pos:\t0"), None);
-        assert_eq!(serial("tfd:        5 events:       19 data:               2a  pos:0"), Some(42));
+        assert_eq!(
+            serial("tfd:        5 events:       19 data:               2a  pos:0"),
+            Some(42)
+        );
     }
 }

@@ -56,14 +56,7 @@ pub fn address_bytes(peer: NetAddress) -> [u8; 16] {
 
 impl State {
     /// Gives a connection to the worker that the rule names, or keeps it until one has room.
-    pub fn hand(
-        &mut self,
-        id: ObjectId,
-        handed: Handed,
-        fd: OwnedFd,
-        key: Key<'_>,
-        now_ns: u64,
-    ) {
+    pub fn hand(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, key: Key<'_>, now_ns: u64) {
         loop {
             let Some(listener) = self.listeners.get_mut(&id) else { return };
             let by_address = address_bytes(handed.peer);

@@ -9,8 +9,8 @@ use rustix::cmsg_space;
 use rustix::io::Errno;
 use rustix::net::{
     recvmsg, sendmsg, shutdown, socketpair, AddressFamily, RecvAncillaryBuffer,
-    RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
-    SocketFlags, SocketType,
+    RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    Shutdown, SocketFlags, SocketType,
 };
 
 /// The thread's side of a queue.

@@ -143,9 +143,10 @@ impl State {
         }
         let is_its = |source: &Source| match source {
             Source::Bell => false,
-            Source::Socket(it) | Source::Queue(it, _) | Source::Held(it, _) | Source::Plugin(it) => {
-                *it == id
-            }
+            Source::Socket(it)
+            | Source::Queue(it, _)
+            | Source::Held(it, _)
+            | Source::Plugin(it) => *it == id,
         };
         self.sources.retain(|_, source| !is_its(source));
     }

@@ -87,7 +87,8 @@ impl State {
             Some(Source::Socket(id)) => self.accept_some(id, token, now_ns),
             Some(Source::Queue(id, _)) => self.room_came(id, now_ns),
             Some(Source::Held(id, serial)) => {
-                let is_end = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+                let is_end =
+                    flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
                 self.first_bytes_came(id, serial, is_end, now_ns);
                 self.settle(id, now_ns);
             }
@@ -158,12 +159,7 @@ impl State {
         due
     }
 
-    fn counted(
-        &mut self,
-        due: &Due,
-        open: Option<std::collections::HashSet<u64>>,
-        now_ns: u64,
-    ) {
+    fn counted(&mut self, due: &Due, open: Option<std::collections::HashSet<u64>>, now_ns: u64) {
         let Some(listener) = self.listeners.get_mut(&due.listener) else { return };
         let Some(worker) = listener.workers.get_mut(&due.worker) else { return };
         worker.audit_at_ns = 0;

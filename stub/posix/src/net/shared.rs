@@ -16,7 +16,7 @@ mod own;
 mod table;
 mod take;
 
-pub use own::{owns, own_fds, vacate};
+pub use own::{own_fds, owns, vacate};
 pub use take::{take, Took};
 
 use std::sync::OnceLock;
