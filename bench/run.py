@@ -27,6 +27,7 @@ NAMES = [
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
     "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside", "cores",
+    "sweep", "sweep_numpy", "store", "checkpoint", "outside", "listeners",
 ]  # fmt: skip
 
 

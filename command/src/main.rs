@@ -16,6 +16,7 @@ mod ensure;
 mod explain;
 mod image;
 mod libc_image;
+mod listener;
 mod lock;
 mod log;
 mod memory;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Stop(whose) => order::tell(&whose, &Request::Stop),
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
+        Command::Listener { command } => return listener::run(&command),
         Command::Lock { command } => return lock::run(&command),
         Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::place::{
     DETECT_PREFIX, DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE,
     IMAGE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
@@ -170,6 +171,9 @@ fn prepare(
         environment.set(DIRECT_VARIABLE, "0");
     }
     set_durable(environment, arguments)?;
+    if !arguments.share.is_empty() {
+        environment.set(SHARE_VARIABLE, arguments.share.join(","));
+    }
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");
     }

@@ -9,6 +9,7 @@ mod cores;
 mod durable;
 pub(crate) mod error;
 pub(crate) mod field;
+mod listener;
 mod locks;
 mod memory;
 mod network;
@@ -23,6 +24,7 @@ pub use cluster::{
 pub use cores::{ProgramPlace, ProgramRule, ProgramRules};
 pub use durable::Durable;
 pub use error::{ConfigError, Fault};
+pub use listener::{SharedAddress, SharedAddresses};
 pub use locks::Locks;
 pub use memory::Memory;
 pub use network::{Network, When};
@@ -72,6 +74,8 @@ pub struct Config {
     pub store: Store,
     /// Where programs belong when cores are parted.
     pub cores: ProgramRules,
+    /// Addresses that are shared by whoever listens on them.
+    pub listeners: SharedAddresses,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

@@ -17,6 +17,7 @@ mod cores;
 #[cfg(test)]
 mod echo;
 mod file;
+mod listener;
 mod lock;
 mod memory;
 mod net;
@@ -48,6 +49,7 @@ pub const TABLE: Table = &[
     &socket::Sockets,
     &cores::MachineCores,
     &network::NetworkStreams,
+    &listener::PortSharing,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -11,6 +11,7 @@ pub mod cores;
 pub mod counts;
 pub mod denials;
 pub mod file;
+pub mod listener;
 pub mod lock;
 pub mod memory;
 pub mod meters;
@@ -59,6 +60,8 @@ pub struct Services {
     pub cores: cores::PartedCores,
     /// The network service.
     pub network: network::CarriedStreams,
+    /// Shared listeners.
+    pub listener: listener::SharedListeners,
 }
 
 impl Services {
@@ -81,6 +84,7 @@ impl Services {
             socket: socket::DelegatedSockets::new(config),
             cores: cores::PartedCores::new(),
             network: network::CarriedStreams::default(),
+            listener: listener::SharedListeners::new(config),
         })
     }
 }

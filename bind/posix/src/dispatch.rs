@@ -8,10 +8,7 @@ use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
-use crate::{
-    descriptors, durable, events, fault, files, harmless, mappings, messages, sealed, signal,
-    sockets, spawn, transfer, uring,
-};
+use crate::{descriptors, durable, events, fault, files, harmless, mappings, messages, queues, sealed, signal, sockets, spawn, transfer, uring};
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
 const CAUGHT: &[Sysno] = &[
@@ -73,6 +70,9 @@ const CAUGHT: &[Sysno] = &[
     Sysno::exit_group,
     Sysno::rt_sigaction,
     Sysno::rt_sigprocmask,
+    Sysno::bind,
+    Sysno::getsockname,
+    Sysno::getpeername,
     Sysno::io_uring_setup,
     Sysno::io_uring_enter,
     Sysno::io_uring_register,
@@ -207,6 +207,10 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::io_uring_setup => uring::setup(call),
         Sysno::io_uring_enter => uring::enter(call),
         Sysno::io_uring_register => uring::register(call),
+        Sysno::bind => queues::bind(call),
+        Sysno::getsockname | Sysno::getpeername if is_known() => {
+            queues::of_listening_socket(call).unwrap_or_else(|| sealed::again(call))
+        }
         Sysno::unshare => spawn::unshare(call),
         Sysno::setuid | Sysno::setreuid | Sysno::setresuid | Sysno::setfsuid => {
             spawn::change_user(call)

@@ -37,6 +37,7 @@ mod mappings;
 mod memory;
 mod messages;
 mod passed_on;
+mod queues;
 mod sealed;
 mod signal;
 mod sockets;

@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod coprocessor;
 pub mod cores;
+pub mod listener;
 pub mod lock;
 pub mod log;
 pub mod memory;
@@ -24,6 +25,7 @@ use clap::{Args, Parser, Subcommand};
 use cluster::ClusterCommand;
 use coprocessor::CoprocessorCommand;
 use cores::CoresArguments;
+use listener::ListenerCommand;
 use lock::LockCommand;
 use log::LogCommand;
 use memory::MemoryCommand;
@@ -83,6 +85,12 @@ pub enum Command {
     Examine {
         /// The libraries.
         files: Vec<PathBuf>,
+    },
+    /// Shared listeners, whose connections are given to many workers: show, make and change them.
+    Listener {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: ListenerCommand,
     },
     /// Locks, semaphores and barriers: show them.
     Lock {
@@ -327,6 +335,10 @@ pub struct RunArguments {
     /// and recovered if it has something.
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
+    /// Share what the program listens on at this port with whoever listens there too; each connection
+    /// is given to one of them by a rule (least-load unless named). May be repeated.
+    #[arg(long, value_name = "PORT[:RULE]", value_parser = listener::parse_share)]
+    pub share: Vec<String>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

@@ -12,6 +12,7 @@ use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
     Memory, ProgramRules, Quality, Rpc, Store, LOOPS_MAX,
     Memory, Network, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -62,6 +63,7 @@ impl Config {
             "rpc",
             "network",
             "store",
+            "listener",
             "rule",
             "rate",
             "class",
@@ -110,6 +112,8 @@ impl Config {
         }
         if let Some(field) = root.field("cores") {
             config.cores = ProgramRules::read(&field)?;
+        if let Some(field) = root.field("listener") {
+            config.listeners = SharedAddresses::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
