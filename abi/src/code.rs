@@ -85,6 +85,13 @@ numbered! {
         AreaBytes = 81 => "bytes of areas of a store",
         AreaHandles = 82 => "handles on areas of a store",
         AreaSessions = 83 => "sessions whose operations on areas are delegated",
+        SocketSessions = 105 => "sessions whose socket operations are delegated",
+        Sockets = 106 => "sockets of delegated operations",
+        ConfinedNames = 107 => "folders and addresses of a confined session",
+        SharedListeners = 95 => "shared listeners",
+        ListenerWorkers = 96 => "workers of shared listeners",
+        ListenerSockets = 97 => "listening sockets of one shared listener",
+        WorkerHolders = 98 => "processes that share one worker's queue",
     }
 }
 
@@ -133,6 +140,8 @@ numbered! {
         Forked = 30 => "the program forked before the other end accepted",
         Crossed = 31 => "this end was used while the other end was still inside connect(2)",
         Undecided = 32 => "not used yet since it was accepted, while the other end was still inside connect(2)",
+        LoopEnded = 33 => "the network service ended, and the connection went on where it was",
+        NoDescriptors = 34 => "the program has no descriptors left for the network service",
     }
 }
 
@@ -181,6 +190,9 @@ numbered! {
         TooMany = 6 => "more files at once than one flush takes along",
         Failed = 7 => "a flush has failed",
         Ring = 8 => "the program has an io_uring, which the kernel may poll",
+        Unprofitable = 9 => "the program waits for its flushes at once, so holding back gains nothing",
+        Undetected = 10 => "files are detected, and this one was not appended to and flushed often enough yet",
+        NotAppended = 11 => "files are detected, and this one is not written at its end only",
     }
 }
 
@@ -202,6 +214,8 @@ numbered! {
         LogFailed = 12 => "the log's device has failed",
         Shortened = 13 => "the file has become shorter",
         InHandler = 14 => "a signal handler asked",
+        NoArea = 15 => "the log's area cannot be had: no control plane, no store, or it is not granted",
+        Overwritten = 16 => "the file is overwritten in place again and again, so a log gains nothing",
     }
 }
 

@@ -10,8 +10,11 @@
 
 pub mod cluster;
 pub mod code;
+pub mod cores;
 pub mod file;
+pub mod lean;
 pub mod limits;
+pub mod listener;
 pub mod lock;
 pub mod memory;
 pub mod name;
@@ -24,6 +27,7 @@ pub mod right;
 pub mod rpc;
 pub mod session;
 pub mod snapshot;
+pub mod socket;
 pub mod store;
 pub mod stream;
 pub mod table;

@@ -6,7 +6,8 @@ use crate::rpc::RpcRequest;
 use crate::session::record::OwnRequest;
 use crate::snapshot::region_name::RegionName;
 use crate::snapshot::region_scope::RegionRight;
-use crate::{lock, memory, rpc};
+use crate::store::{AreaRights, StoreRequest};
+use crate::{lock, memory, rpc, store};
 
 /// A right on a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,8 +50,27 @@ impl Need {
                 }
                 _ => None,
             },
+            store::request::SERVICE => of_store(&StoreRequest::decode(own).ok()?),
             _ => None,
         }
+    }
+}
+
+fn of_store(asked: &StoreRequest) -> Option<Need> {
+    match asked {
+        StoreRequest::Create(wanted) => {
+            let own_user = store::name::OWN_USER;
+            Some(Need::new(RegionRight::CreateArea, wanted.name.as_str(), own_user))
+        }
+        StoreRequest::Open { user, name, rights, .. } => {
+            let right = match rights {
+                rights if rights.have(AreaRights::MANAGE) => RegionRight::ManageArea,
+                rights if rights.have(AreaRights::WRITE) => RegionRight::WriteArea,
+                _ => RegionRight::ReadArea,
+            };
+            Some(Need::new(right, name.as_str(), *user))
+        }
+        _ => None,
     }
 }
 
@@ -66,6 +86,7 @@ mod tests {
         assert_eq!(NamesOf::Memory.prefix(), memory::name::PREFIX);
         assert_eq!(NamesOf::Locks.prefix(), lock::name::PREFIX);
         assert_eq!(NamesOf::Functions.prefix(), rpc::name::PREFIX);
+        assert_eq!(NamesOf::Areas.prefix(), store::name::PREFIX);
     }
 
     #[test]
@@ -83,5 +104,28 @@ mod tests {
         let serve = Need::new(RegionRight::Serve, "f", rpc::name::OWN_USER);
         assert_eq!(Need::of(&publish), Some(serve));
         assert_eq!(Need::of(&RpcRequest::Session.encode()), None);
+    }
+
+    #[test]
+    fn an_area_needs_the_most_that_is_wanted_of_it() {
+        use crate::store::{Alone, AreaKind, AreaName, Creation, WayWanted};
+        let name = || AreaName::parse("a/b").unwrap();
+        let (way, alone) = (WayWanted::Any, Alone::No);
+        let need = |rights| {
+            let open = StoreRequest::Open { user: 8, name: name(), rights, way, alone };
+            Need::of(&open.encode()).map(|need| (need.right, need.owner))
+        };
+        assert_eq!(need(AreaRights::NONE), Some((RegionRight::ReadArea, 8)));
+        assert_eq!(need(AreaRights::READ), Some((RegionRight::ReadArea, 8)));
+        let both = AreaRights::READ.and(AreaRights::WRITE);
+        assert_eq!(need(both), Some((RegionRight::WriteArea, 8)));
+        assert_eq!(need(AreaRights::ALL), Some((RegionRight::ManageArea, 8)));
+        let (others, rights) = (AreaRights::NONE, AreaRights::READ);
+        let kind = AreaKind::Raw;
+        let wanted = Creation { name: name(), bytes: 1, kind, others, rights, way, alone };
+        let create = StoreRequest::Create(wanted).encode();
+        let needed = Need::new(RegionRight::CreateArea, "a/b", store::name::OWN_USER);
+        assert_eq!(Need::of(&create), Some(needed));
+        assert_eq!(Need::of(&StoreRequest::Session.encode()), None);
     }
 }

@@ -38,7 +38,10 @@ pub const EXAMINE_COMMAND: &str = "examine";
 pub const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
 /// Environment variable of the patterns of durable files, one a line.
 pub const DURABLE_VARIABLE: &str = "HELIOSTAT_DURABLE";
-/// Environment variable of the log that flushes of durable files go to: an absolute path.
+/// What a pattern begins with there whose files are durable only if they are seen to be appended to.
+pub const DETECT_PREFIX: &str = "detect:";
+/// Environment variable of the log that flushes of durable files go to: an absolute path, or the area
+/// of a store as `/store/NAME`.
 pub const DURABLE_LOG_VARIABLE: &str = "HELIOSTAT_DURABLE_LOG";
 /// Environment variable of the groups of calls for kernel cores, as `heliostat run --offload` takes
 /// them (`offload::Request`).

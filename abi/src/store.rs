@@ -4,6 +4,7 @@
 //! restarts. Who has a *handle* on it reads and writes it by a server loop. `docs/store-format.md` tells
 //! what lies on the disk.
 
+pub mod alone;
 pub mod durability;
 pub mod info;
 pub mod limits;
@@ -16,6 +17,7 @@ pub mod rights;
 pub mod way;
 
 pub use crate::file::delegated::area_operation as operation;
+pub use alone::Alone;
 pub use durability::DurableBy;
 pub use info::{StoreInfo, StoreState};
 pub use listed::ListedArea;

@@ -1,3 +1,4 @@
-//! Streams between two programs of a node.
+//! Streams between two programs of a node, and those that the network service carries.
 
 pub mod channel;
+pub mod delegated;

@@ -33,7 +33,7 @@ pub use epoll::{epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
 pub use flush::{
     birth, file_system, flush, flush_folder, offset, path_of, reopen_for_reading, Birth,
 };
-pub use moves::{lseek, pread, recv_many, send_many};
+pub use moves::{lseek, pread, recv_many, recv_pieces, send_many, send_pieces};
 pub use names::rename_new;
 
 /// recv(2) into `buffer`.

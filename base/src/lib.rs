@@ -24,6 +24,7 @@ pub mod membarrier;
 pub mod memory_limits;
 pub mod packet;
 pub mod place;
+pub mod placement;
 pub mod process;
 pub mod range_lock;
 pub mod sleeper;

@@ -116,6 +116,29 @@ pub fn receive(socket: RawFd, record: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)
     Ok((bytes, fds))
 }
 
+/// Receives one record and the one descriptor that comes with it, as recvmsg(2) does with `flags`; a
+/// record of nothing is the other side's end. A descriptor for which the table has no room is gone.
+pub fn receive_one(
+    socket: RawFd,
+    record: &mut [u8],
+    flags: i32,
+) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut ancillary = Ancillary([0; 16 + FDS_MAX * 4]);
+    let mut part = libc::iovec { iov_base: record.as_mut_ptr().cast(), iov_len: record.len() };
+    let mut header = empty_header(&mut part);
+    header.msg_control = ancillary.0.as_mut_ptr().cast();
+    header.msg_controllen = ancillary.0.len();
+    let at = &mut header as *mut libc::msghdr as usize;
+    let args = [socket as usize, at, flags as usize, 0, 0, 0];
+    // SAFETY: header, part, record and ancillary are live and exclusively ours.
+    let bytes = check(unsafe { raw(Sysno::recvmsg as usize, args) })?;
+    let fd = take_fds(&ancillary.0, header.msg_controllen).pop();
+    if fd.is_none() && header.msg_flags & libc::MSG_CTRUNC != 0 {
+        return Err(Errno(libc::EMFILE));
+    }
+    Ok((bytes, fd))
+}
+
 fn empty_header(part: &mut libc::iovec) -> libc::msghdr {
     // SAFETY: all-zero bytes are a valid `msghdr`.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };

@@ -28,6 +28,11 @@ impl NodePage {
         self.0.atomic_u32(node::REGISTRY).load(Acquire)
     }
 
+    /// Changes whenever the machine's cores are parted otherwise.
+    pub fn partition(&self) -> u32 {
+        self.0.atomic_u32(node::PARTITION).load(Acquire)
+    }
+
     /// Changes whenever the listening address gets a new channel.
     pub fn port(&self, port: ObjectId) -> u32 {
         self.0.atomic_u32(node::port_word(port.index)).load(Acquire)

@@ -215,6 +215,7 @@ mod tests {
             direct: 1,
             pieces: 1,
             is_changing: true,
+            alone: None,
             name: AreaName::parse("redis/log").unwrap(),
         }
     }

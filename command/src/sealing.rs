@@ -59,6 +59,7 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         memory: scopes(NamesOf::Memory, &arguments.region)?,
         locks: scopes(NamesOf::Locks, &arguments.lock)?,
         calls: scopes(NamesOf::Functions, &arguments.call)?,
+        areas: scopes(NamesOf::Areas, &arguments.area)?,
         ..Policy::default()
     };
     flags.limits.processes = arguments.processes;

@@ -93,6 +93,8 @@ pub struct Policy {
     pub locks: Vec<RegionScope>,
     /// Functions that it may call, or serve.
     pub calls: Vec<RegionScope>,
+    /// Areas of a store that it may open, by a server loop.
+    pub areas: Vec<RegionScope>,
     /// What it may use.
     pub limits: Limits,
 }
@@ -113,6 +115,7 @@ impl Default for Policy {
             memory: Vec::new(),
             locks: Vec::new(),
             calls: Vec::new(),
+            areas: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -136,6 +139,7 @@ impl Policy {
         append_new(&mut self.memory, other.memory);
         append_new(&mut self.locks, other.locks);
         append_new(&mut self.calls, other.calls);
+        append_new(&mut self.areas, other.areas);
         self.limits.memory = other.limits.memory.or(self.limits.memory);
         self.limits.processes = other.limits.processes.or(self.limits.processes);
         self.limits.tmp = other.limits.tmp.or(self.limits.tmp);
@@ -205,6 +209,7 @@ impl Policy {
             NamesOf::Memory => &self.memory,
             NamesOf::Locks => &self.locks,
             NamesOf::Functions => &self.calls,
+            NamesOf::Areas => &self.areas,
         }
     }
 

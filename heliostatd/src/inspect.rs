@@ -118,7 +118,7 @@ fn connections_json(report: &Report, places_left: &mut usize) -> Value {
     let (mut direct, mut native) = (0, 0);
     for entry in report.entries() {
         match entry.path {
-            Path::Direct => direct += 1,
+            Path::Direct | Path::Delegated => direct += 1,
             Path::Native(_) => native += 1,
         }
     }

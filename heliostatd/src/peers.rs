@@ -80,7 +80,7 @@ impl Peers {
         let others = key.and_then(|key| self.found.get(&key)).map_or(&[][..], Vec::as_slice);
         let (path, own) = words(entry.path);
         let (reason, text) = match entry.path {
-            Path::Direct => (own, String::new()),
+            Path::Direct | Path::Delegated => (own, String::new()),
             Path::Native(own) => self.explain(own, others),
         };
         json!({
@@ -135,7 +135,7 @@ impl Other {
         let mut told = self.shown.clone().unwrap_or_else(|| json!({}));
         told["path"] = json!(path);
         told["reason"] = json!(format!("{reason:?}"));
-        told["reason_text"] = json!(if path == "direct" { "" } else { reason.text() });
+        told["reason_text"] = json!(if path == "native" { reason.text() } else { "" });
         told
     }
 }
@@ -143,6 +143,7 @@ impl Other {
 fn words(path: Path) -> (&'static str, Native) {
     match path {
         Path::Direct => ("direct", Native::None),
+        Path::Delegated => ("delegated", Native::None),
         Path::Native(reason) => ("native", reason),
     }
 }

@@ -20,6 +20,7 @@ mod file;
 mod held;
 mod place;
 mod prefix;
+mod socket;
 mod stamps;
 mod unpublished;
 mod words;
@@ -36,6 +37,7 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 pub use held::HeldBack;
 pub use place::{Mapped, Place};
+pub use socket::Pieces;
 pub use words::Wish;
 
 /// A drained ring starts over at its front after this many bytes, so that a stream of small

@@ -126,6 +126,9 @@ fn services(policy: &Policy) -> Services {
     if !policy.calls.is_empty() {
         services = services.and(Services::CALLS);
     }
+    if !policy.areas.is_empty() {
+        services = services.and(Services::AREAS);
+    }
     services
 }
 

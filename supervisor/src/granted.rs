@@ -102,4 +102,6 @@ fn grant_everything(policy: &mut Policy) {
     policy.memory = [RegionRight::Write, RegionRight::Allocate].map(RegionScope::everything).into();
     policy.locks = [RegionRight::Acquire].map(RegionScope::everything).into();
     policy.calls = [RegionRight::Call, RegionRight::Serve].map(RegionScope::everything).into();
+    policy.areas =
+        [RegionRight::ManageArea, RegionRight::CreateArea].map(RegionScope::everything).into();
 }

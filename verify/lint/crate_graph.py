@@ -23,10 +23,12 @@ RULES: dict[str, set[str]] = {
     "backend/store": LOWER | {"backend/block", "storefile"},  # the format's steps, done on a device
     "backend/durable": LOWER | {"backend/log", "backend/block", "backend/uring"},  # files whose appends such a log keeps
     "backend/log": LOWER | {"backend/block"},  # a format and its order of writes, on any of those devices
+    "backend/cores": LOWER | {"service/cores"},  # the plan's steps, done on a system
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
     "stub/log": LOWER | {"backend/block", "backend/log", "client", "stub/store", "stub/lock"},  # logs lie in areas, one writer each
+    "stub/posix": LOWER | {"ring", "backend/*", "client", "stub/link", "stub/log"},  # durable files' log may lie in an area
     "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
     "bind/fuse": LOWER | {"names"},  # what the kernel asks, asked of names
     "bind/*": LOWER | {"ring", "client", "stub/*", "backend/pages"},
@@ -36,7 +38,11 @@ RULES: dict[str, set[str]] = {
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
+    "server/network": LOWER | {"ring", "backend/tcp"},  # lanes on one side, remote peers' sockets on the other
     "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
+    "server/socket": LOWER | {"server/loop", "service/socket", "service/grant", "backend/uring"},  # whose turn a shared listener's next connection is
+    "bind/lean": LOWER,  # one C header; its tests compare it with the layouts
+    "server/listener": LOWER | {"service/listener"},  # its decisions, carried out on a thread of their own
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others
     "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*", "storefile"},
@@ -48,7 +54,7 @@ RULES: dict[str, set[str]] = {
     "names": LOWER | {"client", "stub/*", "backend/log"},  # what has a name, as folders and files
     "command": LOWER
     | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/log", "stub/rpc", "stub/snapshot"}
-    | {"stub/store"}
+    | {"stub/store", "service/cores"}
     | {"snapfile", "storefile", "supervisor", "control", "backend/*", "names", "bind/fuse"},
     "bench/*": {"*"},
     "verify/*": {"*"},
@@ -61,7 +67,7 @@ TEST_EDGES = {
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
     ("server/file", "ring"), ("server/memory", "ring"), ("heliostatd", "stub/memory"),
     ("heliostatd", "stub/lock"), ("heliostatd", "verify/linearizability"), ("service/replica", "verify/linearizability"),
-    ("server/store", "ring"), ("server/store", "backend/uring"), ("server/rpc", "ring"), ("heliostatd", "stub/rpc"), ("heliostatd", "stub/store"), ("server/registry", "backend/transport"),
+    ("server/store", "ring"), ("server/store", "backend/uring"), ("server/rpc", "ring"), ("server/socket", "ring"), ("heliostatd", "stub/rpc"), ("heliostatd", "stub/store"), ("server/registry", "backend/transport"),
     ("names", "backend/block"),
 }  # fmt: skip
 

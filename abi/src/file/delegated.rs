@@ -35,6 +35,7 @@ mod kind;
 mod one_read;
 mod operation;
 pub mod region_operation;
+pub mod socket_operation;
 
 use crate::wire::{Reader, Writer};
 

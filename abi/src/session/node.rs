@@ -7,6 +7,7 @@
 //! 0     magic u32, version u32, boot u64
 //! 64    registry word u32: changes whenever an address starts or stops being listened on
 //! 128   life word u32: a thread id while the control plane lives; the kernel changes it at its death
+//! 192   partition word u32: changes whenever the machine's cores are parted otherwise
 //! 4096  port words      u32 x PORTS_MAX     change whenever the address gets a new channel
 //! ...   channel words   u32 x CHANNELS_MAX  generation and state
 //! ...   session words   u32 x SESSIONS_MAX  generation and state
@@ -29,6 +30,8 @@ pub const REGISTRY: usize = 64;
 /// whatever way, and before any lease it held is dropped (source: robust_futex_ABI, do_exit). A
 /// stub that maps the page remembers the word; another value means that no lease holds.
 pub const LIFE: usize = 128;
+/// Offset of the partition word (u32): the generation of `cores::CoresState`, 0 before the first.
+pub const PARTITION: usize = 192;
 const PORTS: usize = 4096;
 const CHANNELS: usize = PORTS + PORTS_MAX * 4;
 const SESSIONS: usize = CHANNELS + CHANNELS_MAX * 4;

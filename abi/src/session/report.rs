@@ -96,8 +96,10 @@ pub enum Counter {
     HeldSends = 12,
     /// Flushes whose bytes went to the log.
     LoggedFlushes = 13,
+    /// Connections to remote peers that the network service took over.
+    Delegated = 14,
     /// Calls made on kernel cores.
-    Offloaded = 14,
+    Offloaded = 15,
 }
 
 /// What is told of a group of calls, by place.
@@ -115,7 +117,7 @@ pub enum OffloadCount {
 }
 
 /// Names of the counters, in order, as they appear in metrics.
-pub const COUNTER_NAMES: [&str; 15] = [
+pub const COUNTER_NAMES: [&str; 16] = [
     "direct_streams",
     "native_connections",
     "demoted_streams",
@@ -130,6 +132,7 @@ pub const COUNTER_NAMES: [&str; 15] = [
     "durable_flushes",
     "held_sends",
     "logged_flushes",
+    "delegated_streams",
     "offloaded_calls",
 ];
 
@@ -178,6 +181,8 @@ pub const fn entry(index: usize) -> usize {
 pub enum Path {
     /// Shared memory.
     Direct,
+    /// Shared memory to the network service, which has the socket.
+    Delegated,
     /// The kernel, and why.
     Native(Native),
 }
@@ -186,7 +191,7 @@ impl Path {
     /// Why it is native, if it is.
     pub fn reason(self) -> Option<Native> {
         match self {
-            Self::Direct => None,
+            Self::Direct | Self::Delegated => None,
             Self::Native(reason) => Some(reason),
         }
     }
@@ -220,6 +225,7 @@ impl Entry {
         let (path, reason) = match self.path {
             Path::Direct => (1, 0),
             Path::Native(reason) => (2, reason as u8),
+            Path::Delegated => (3, 0),
         };
         let mut w = Writer::new(&mut bytes);
         w.u8(1).u8(path).u8(reason).u8(u8::from(self.accepted)).u32(self.fd as u32);
@@ -238,6 +244,7 @@ impl Entry {
         let path = match (r.u8(), Native::from_number(r.u8())?) {
             (1, _) => Path::Direct,
             (2, reason) => Path::Native(reason),
+            (3, _) => Path::Delegated,
             _ => return None,
         };
         let accepted = r.u8() == 1;

@@ -29,7 +29,9 @@ impl Services {
     pub const LOCKS: Services = Services(32);
     /// Functions that were allowed, to call and to serve.
     pub const CALLS: Services = Services(64);
-    const ALL: u32 = 127;
+    /// Areas that were allowed, by a server loop.
+    pub const AREAS: Services = Services(128);
+    const ALL: u32 = 255;
 
     /// These and those.
     pub const fn and(self, other: Services) -> Services {

@@ -1,5 +1,5 @@
-//! What a restricted session may use that has a name: snapshot and memory regions, locks, functions. Names,
-//! a right, and whose.
+//! What a restricted session may use that has a name: snapshot and memory regions, locks, functions,
+//! areas. Names, a right, and whose.
 //!
 //! ```text
 //! model/weights:publish     one name of the own user's
@@ -14,6 +14,11 @@
 //! jobs/*:acquire            locks, semaphores and barriers: to open and acquire them
 //! resize:call:1000          a function of user 1000's: to call it
 //! resize:serve              to serve it, among the own user's
+//!
+//! redis/log                 an area: to read and write it
+//! redis/*:read:1000         to read those of user 1000
+//! redis/log:manage          to change its size and end it, too
+//! redis/*:create            to make them, among the own user's, and all of that
 //! ```
 
 use std::fmt;
@@ -41,6 +46,14 @@ pub enum RegionRight {
     Call = 9,
     /// Serve a function.
     Serve = 11,
+    /// Read an area.
+    ReadArea = 13,
+    /// Read and write an area.
+    WriteArea = 14,
+    /// That, and to change its size, say what others may, and end it.
+    ManageArea = 15,
+    /// That, and to make it.
+    CreateArea = 16,
 }
 
 /// Which service's names a right is about.
@@ -54,11 +67,14 @@ pub enum NamesOf {
     Locks,
     /// Functions.
     Functions,
+    /// Areas of a store.
+    Areas,
 }
 
 impl NamesOf {
     /// Each service.
-    pub const ALL: [NamesOf; 4] = [Self::Snapshots, Self::Memory, Self::Locks, Self::Functions];
+    pub const ALL: [NamesOf; 5] =
+        [Self::Snapshots, Self::Memory, Self::Locks, Self::Functions, Self::Areas];
 
     /// The key of a policy file that grants its names.
     pub const fn key(self) -> &'static str {
@@ -67,6 +83,7 @@ impl NamesOf {
             Self::Memory => "memory",
             Self::Locks => "lock",
             Self::Functions => "call",
+            Self::Areas => "area",
         }
     }
 
@@ -77,6 +94,7 @@ impl NamesOf {
             Self::Memory => "--region",
             Self::Locks => "--lock",
             Self::Functions => "--call",
+            Self::Areas => "--area",
         }
     }
 
@@ -88,6 +106,7 @@ impl NamesOf {
             Self::Memory => "/memory/",
             Self::Locks => "/lock/",
             Self::Functions => "/rpc/",
+            Self::Areas => "/store/",
         }
     }
 
@@ -97,22 +116,29 @@ impl NamesOf {
             Self::Memory => &[RegionRight::Read, RegionRight::Write, RegionRight::Allocate],
             Self::Locks => &[RegionRight::Acquire],
             Self::Functions => &[RegionRight::Call, RegionRight::Serve],
+            Self::Areas => &RegionRight::OF_AREAS,
         }
     }
 }
 
 impl RegionRight {
+    /// Those on areas: each has those before it.
+    const OF_AREAS: [RegionRight; 4] =
+        [Self::ReadArea, Self::WriteArea, Self::ManageArea, Self::CreateArea];
+
     /// As it stands after a name.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Publish => "publish",
             Self::Attach => "attach",
-            Self::Read => "read",
-            Self::Write => "write",
+            Self::Read | Self::ReadArea => "read",
+            Self::Write | Self::WriteArea => "write",
             Self::Allocate => "allocate",
             Self::Acquire => "acquire",
             Self::Call => "call",
             Self::Serve => "serve",
+            Self::ManageArea => "manage",
+            Self::CreateArea => "create",
         }
     }
 
@@ -123,12 +149,22 @@ impl RegionRight {
             Self::Read | Self::Write | Self::Allocate => NamesOf::Memory,
             Self::Acquire => NamesOf::Locks,
             Self::Call | Self::Serve => NamesOf::Functions,
+            Self::ReadArea | Self::WriteArea | Self::ManageArea | Self::CreateArea => {
+                NamesOf::Areas
+            }
         }
+    }
+
+    /// Whether who has this one has that one by it.
+    fn has(self, other: RegionRight) -> bool {
+        let is_of_areas = self.names() == NamesOf::Areas && other.names() == NamesOf::Areas;
+        let is_less = is_of_areas && other <= self;
+        other == self || is_less || (other, self) == (Self::Read, Self::Write)
     }
 
     /// Whether it is about names of the own user only.
     const fn makes(self) -> bool {
-        matches!(self, Self::Publish | Self::Allocate | Self::Serve)
+        matches!(self, Self::Publish | Self::Allocate | Self::Serve | Self::CreateArea)
     }
 }
 
@@ -228,7 +264,12 @@ impl RegionScope {
     /// As `parse`.
     pub fn parse_of(names: NamesOf, text: &str) -> Result<Self, ScopeError> {
         let (text, rights) = (text.strip_prefix(names.prefix()).unwrap_or(text), names.rights());
-        let (name, rest) = text.split_once(':').ok_or(ScopeError::Right(rights))?;
+        let (name, rest) = match (text.split_once(':'), names) {
+            (Some(both), _) => both,
+            // Without a word an area is read and written.
+            (None, NamesOf::Areas) => (text, RegionRight::WriteArea.word()),
+            (None, _) => return Err(ScopeError::Right(rights)),
+        };
         let (word, user) = match rest.split_once(':') {
             Some((word, user)) => (word, Some(user)),
             None => (rest, None),
@@ -251,9 +292,7 @@ impl RegionScope {
             Whose::User(user) => owner == user,
             Whose::Everybody => true,
         };
-        let is_right =
-            right == self.right || (right, self.right) == (RegionRight::Read, RegionRight::Write);
-        is_right && is_whose && self.names.have(name)
+        self.right.has(right) && is_whose && self.names.have(name)
     }
 
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -281,6 +320,10 @@ impl RegionScope {
             7 => RegionRight::Acquire,
             9 => RegionRight::Call,
             11 => RegionRight::Serve,
+            13 => RegionRight::ReadArea,
+            14 => RegionRight::WriteArea,
+            15 => RegionRight::ManageArea,
+            16 => RegionRight::CreateArea,
             found => return Err(wrong("right on regions", found)),
         };
         let whose = match (r.u32(), r.u32()) {

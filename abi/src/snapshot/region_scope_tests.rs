@@ -88,6 +88,31 @@ fn scopes_of_locks_and_functions_have_their_rights_and_no_others() {
 }
 
 #[test]
+fn a_scope_of_areas_has_what_lies_beneath_its_right_and_is_read_and_written_without_a_word() {
+    use RegionRight::{CreateArea, ManageArea, Read, ReadArea, WriteArea};
+    let all = [ReadArea, WriteArea, ManageArea, CreateArea];
+    let count = |text: &str, owner| {
+        let scope = RegionScope::parse_of(NamesOf::Areas, text).unwrap();
+        let name = RegionName::parse("log/1").unwrap();
+        assert!(!scope.has(Read, &name, owner, 7), "another service's");
+        all.iter().take_while(|right| scope.has(**right, &name, owner, 7)).count()
+    };
+    assert_eq!((count("log/1", 7), count("log/1", 8)), (2, 0));
+    assert_eq!((count("/store/log/*:read:8", 8), count("log/*:read:8", 7)), (1, 0));
+    assert_eq!((count("*:manage:*", 8), count("log/*:create", 7), count("b:create", 7)), (3, 4, 0));
+    for text in ["a/*:read:8", "a:write", "a:manage:*", "a/*:create"] {
+        let one = RegionScope::parse_of(NamesOf::Areas, text).unwrap();
+        assert_eq!((one.to_string().as_str(), one.right.names()), (text, NamesOf::Areas));
+        let mut bytes = [0; 96];
+        one.encode(&mut Writer::new(&mut bytes));
+        assert_eq!(RegionScope::decode(&mut Reader::new(&bytes)), Ok(one));
+    }
+    let why = |text: &str| RegionScope::parse_of(NamesOf::Areas, text).unwrap_err().to_string();
+    assert!(why("a:publish").contains("NAME:read or NAME:write or NAME:manage or NAME:create"));
+    assert!(why("a:create:7").contains("leave the user out"));
+}
+
+#[test]
 fn what_says_no_regions_says_what_to_write() {
     let why = |text: &str| RegionScope::parse(text).unwrap_err();
     assert_eq!(why("a"), ScopeError::Right(NamesOf::Snapshots.rights()));

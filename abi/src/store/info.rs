@@ -4,8 +4,8 @@
 //!   0 state u32, durable by u32, identity 16 bytes
 //!  24 bytes u64, of areas at most u64, free u64, zeroing u64, changes u64
 //!  64 areas u32, areas at most u32, grain u32, sector u32, alignment u32, direct u32, direct at most u32,
-//!     flags u32 (1 past the page cache, 2 forced unit access)
-//!  96 text
+//!     flags u32 (1 past the page cache, 2 forced unit access, 4 discards)
+//!  96 discarded u64, text
 //! ```
 
 use super::durability::{take_durable_by, take_unit, DurableBy};
@@ -14,6 +14,7 @@ use crate::wire::{Reader, WireError, Writer};
 
 const PAST_CACHE: u32 = 1;
 const FORCED: u32 = 2;
+const DISCARDS: u32 = 4;
 
 /// Whether there is a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -83,6 +84,10 @@ pub struct StoreInfo {
     pub is_past_cache: bool,
     /// Whether the disk is known to have forced unit access.
     pub is_forced: bool,
+    /// Whether what areas lose is given back to the device, once it is zeroed.
+    pub does_discard: bool,
+    /// Bytes that were given back so, since the store was opened.
+    pub discarded_bytes: u64,
     /// Where it lies, or why there is none.
     pub text: String,
 }
@@ -107,6 +112,8 @@ impl Default for StoreInfo {
             direct_max: 0,
             is_past_cache: false,
             is_forced: false,
+            does_discard: false,
+            discarded_bytes: 0,
             text: String::new(),
         }
     }
@@ -119,7 +126,8 @@ impl StoreInfo {
         w.u64(self.sequence).u32(self.areas).u32(self.areas_max).u32(self.grain_bytes);
         w.u32(self.sector_bytes).u32(self.memory_alignment).u32(self.direct).u32(self.direct_max);
         let bit = |is: bool, flag| if is { flag } else { 0 };
-        w.u32(bit(self.is_past_cache, PAST_CACHE) | bit(self.is_forced, FORCED));
+        let flags = bit(self.is_past_cache, PAST_CACHE) | bit(self.is_forced, FORCED);
+        w.u32(flags | bit(self.does_discard, DISCARDS)).u64(self.discarded_bytes);
         encode_text(&self.text, w);
     }
 
@@ -136,7 +144,7 @@ impl StoreInfo {
         let memory_alignment = take_unit(r, "alignment")?;
         let (direct, direct_max) = (r.u32(), r.u32());
         let flags = r.u32();
-        if flags & !(PAST_CACHE | FORCED) != 0 {
+        if flags & !(PAST_CACHE | FORCED | DISCARDS) != 0 {
             return Err(WireError::Field { name: "flags", found: u64::from(flags) });
         }
         Ok(StoreInfo {
@@ -157,6 +165,8 @@ impl StoreInfo {
             direct_max,
             is_past_cache: flags & PAST_CACHE != 0,
             is_forced: flags & FORCED != 0,
+            does_discard: flags & DISCARDS != 0,
+            discarded_bytes: r.u64(),
             text: decode_text(r)?,
         })
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  0 area, generation u64, bytes u64, bytes in a second u64
-//! 32 user u32, kind u32, others u32, handles u32, direct u32, pieces u32, flags u32 (1 changing), 0 u32
+//! 32 user u32, kind u32, others u32, handles u32, direct u32, pieces u32, flags u32 (1 changing, 2 alone),
+//!    the process that has it alone u32
 //! 64 name
 //! ```
 
@@ -14,6 +15,7 @@ use crate::snapshot::region_name::NAME_BYTES;
 use crate::wire::{Reader, WireError, Writer};
 
 const CHANGING: u32 = 1;
+const ALONE: u32 = 2;
 
 /// One area.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +42,8 @@ pub struct ListedArea {
     pub pieces: u32,
     /// Whether a change is under way.
     pub is_changing: bool,
+    /// Whether a session has it alone, and which process that is, or 0.
+    pub alone: Option<u32>,
     /// Its name.
     pub name: AreaName,
 }
@@ -51,7 +55,9 @@ impl ListedArea {
         self.area.encode(w);
         w.u64(self.generation).u64(self.bytes).u64(self.bytes_per_second).u32(self.user);
         w.u32(self.kind as u32).u32(self.others.bits()).u32(self.handles).u32(self.direct);
-        w.u32(self.pieces).u32(if self.is_changing { CHANGING } else { 0 }).u32(0);
+        let alone = if self.alone.is_some() { ALONE } else { 0 };
+        let changing = if self.is_changing { CHANGING } else { 0 };
+        w.u32(self.pieces).u32(alone | changing).u32(self.alone.unwrap_or(0));
         name::encode(self.name.as_str(), w);
     }
 
@@ -61,13 +67,11 @@ impl ListedArea {
         let user = r.u32();
         let (kind, others) = (take_kind(r)?, take_rights(r)?);
         let (handles, direct, pieces) = (r.u32(), r.u32(), r.u32());
-        let is_changing = match (r.u32(), r.u32()) {
-            (0, 0) => false,
-            (CHANGING, 0) => true,
-            (found, _) => {
-                return Err(WireError::Field { name: "flags", found: u64::from(found) });
-            }
-        };
+        let (flags, holder) = (r.u32(), r.u32());
+        let alone = (flags & ALONE != 0).then_some(holder);
+        if flags & !(CHANGING | ALONE) != 0 || (alone.is_none() && holder != 0) {
+            return Err(WireError::Field { name: "flags", found: u64::from(flags) });
+        }
         let name = name::decode(r)?;
         Ok(Self {
             area,
@@ -80,7 +84,8 @@ impl ListedArea {
             handles,
             direct,
             pieces,
-            is_changing,
+            is_changing: flags & CHANGING != 0,
+            alone,
             name,
         })
     }

@@ -56,10 +56,15 @@ pub enum Why {
     Unfit = 20,
     /// The change is under way and takes its time; `Outcome` asks how it ended.
     Later = 21,
+    /// Another session has the area alone: `pid` is its process, if it is known.
+    HasAlone = 22,
+    /// The area was wanted alone, and others may write it: `pid` is one of them, `found` how many handles
+    /// they have.
+    HasWriters = 23,
 }
 
 impl Why {
-    const ALL: [Why; 21] = [
+    const ALL: [Why; 23] = [
         Why::NoStore,
         Why::Opening,
         Why::DeviceFailed,
@@ -81,6 +86,8 @@ impl Why {
         Why::InUse,
         Why::Unfit,
         Why::Later,
+        Why::HasAlone,
+        Why::HasWriters,
     ];
 
     fn from_number(number: u32) -> Option<Why> {
@@ -186,11 +193,27 @@ impl fmt::Display for NotDone {
             Why::InUse => write!(f, "programs have {found} handles on areas of the store"),
             Why::Unfit => write!(f, "not possible: {text}"),
             Why::Later => write!(f, "the change is under way, and the device is slow; ask again"),
+            Why::HasAlone => {
+                write!(f, "{} has the area for itself: it has to close it first", process(*pid))
+            }
+            Why::HasWriters => write!(
+                f,
+                "it is wanted exclusively, and others have {found} handles that write or manage it, one \
+                 of {}: they have to be closed first",
+                process(*pid)
+            ),
         }
     }
 }
 
 impl std::error::Error for NotDone {}
+
+fn process(pid: u32) -> String {
+    match pid {
+        0 => "a program that the control plane does not know".to_owned(),
+        pid => format!("process {pid}"),
+    }
+}
 
 fn write_held(f: &mut fmt::Formatter<'_>, pid: u32, count: u64) -> fmt::Result {
     match pid {

@@ -36,13 +36,20 @@ fn listed(index: u32) -> ListedArea {
         direct: 1,
         pieces: 2,
         is_changing: true,
+        alone: Some(77),
         name: AreaName::parse(&"n".repeat(64)).unwrap(),
     }
 }
 
 fn all() -> Vec<StoreReply> {
     let piece = Piece { offset: 4096, bytes: u64::MAX };
-    let info = StoreInfo { text: "/srv/store".into(), is_forced: true, ..StoreInfo::default() };
+    let info = StoreInfo {
+        text: "/srv/store".into(),
+        is_forced: true,
+        does_discard: true,
+        discarded_bytes: 9,
+        ..StoreInfo::default()
+    };
     vec![
         opened(Way::Direct),
         opened(Way::Emulated(Spill::AllTaken)),

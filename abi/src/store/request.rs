@@ -1,8 +1,8 @@
 //! What is asked of the store service: the bodies of its records.
 //!
 //! ```text
-//!  0 Create     bytes u64, kind u32, others u32, rights u32, way u32, name
-//!  1 Open       user u32, rights u32, way u32, zero u32, name
+//!  0 Create     bytes u64, kind u32, others u32, rights u32, way u32, alone u32, name
+//!  1 Open       user u32, rights u32, way u32, alone u32, name
 //!  2 Close      handle
 //!  3 Resize     handle, bytes u64
 //!  4 Appoint    handle, others u32
@@ -19,6 +19,7 @@
 //! ```
 //! A handle is an object id (8 bytes), a name 68 bytes: its length u32 and 64 bytes.
 
+use super::alone::Alone;
 use super::name::{self, AreaName};
 use super::way::WayWanted;
 use super::{AreaKind, AreaRights};
@@ -82,6 +83,8 @@ pub struct Creation {
     pub rights: AreaRights,
     /// By which way.
     pub way: WayWanted,
+    /// Whether no other session may write it.
+    pub alone: Alone,
 }
 
 /// A request.
@@ -99,6 +102,8 @@ pub enum StoreRequest {
         rights: AreaRights,
         /// By which way.
         way: WayWanted,
+        /// Whether no other session may write it.
+        alone: Alone,
     },
     /// Gives a handle back.
     Close {
@@ -189,13 +194,13 @@ impl StoreRequest {
         let mut body = [0; REQUEST_BODY_BYTES];
         let mut w = Writer::new(&mut body);
         match self {
-            Self::Create(Creation { name, bytes, kind, others, rights, way }) => {
+            Self::Create(Creation { name, bytes, kind, others, rights, way, alone }) => {
                 w.u64(*bytes).u32(*kind as u32).u32(others.bits()).u32(rights.bits());
-                w.u32(*way as u32);
+                w.u32(*way as u32).u32(*alone as u32);
                 name::encode(name.as_str(), &mut w);
             }
-            Self::Open { user, name, rights, way } => {
-                w.u32(*user).u32(rights.bits()).u32(*way as u32).u32(0);
+            Self::Open { user, name, rights, way, alone } => {
+                w.u32(*user).u32(rights.bits()).u32(*way as u32).u32(*alone as u32);
                 name::encode(name.as_str(), &mut w);
             }
             Self::Close { handle } | Self::Delete { handle } => handle.encode(&mut w),
@@ -267,18 +272,15 @@ fn take_creation(r: &mut Reader<'_>) -> Result<Creation, WireError> {
     let bytes = r.u64();
     let kind = take_kind(r)?;
     let (others, rights) = (take_rights(r)?, take_rights(r)?);
-    let way = take_way(r)?;
-    Ok(Creation { name: name::decode(r)?, bytes, kind, others, rights, way })
+    let (way, alone) = (take_way(r)?, take_alone(r)?);
+    Ok(Creation { name: name::decode(r)?, bytes, kind, others, rights, way, alone })
 }
 
 fn take_open(r: &mut Reader<'_>) -> Result<StoreRequest, WireError> {
     let user = r.u32();
     let rights = take_rights(r)?;
-    let way = take_way(r)?;
-    if r.u32() != 0 {
-        return Err(WireError::Reserved);
-    }
-    Ok(StoreRequest::Open { user, name: name::decode(r)?, rights, way })
+    let (way, alone) = (take_way(r)?, take_alone(r)?);
+    Ok(StoreRequest::Open { user, name: name::decode(r)?, rights, way, alone })
 }
 
 pub(super) fn take_kind(r: &mut Reader<'_>) -> Result<AreaKind, WireError> {
@@ -297,6 +299,12 @@ fn take_way(r: &mut Reader<'_>) -> Result<WayWanted, WireError> {
     let number = r.u32();
     let wrong = WireError::Field { name: "way to an area", found: u64::from(number) };
     WayWanted::from_number(number).ok_or(wrong)
+}
+
+fn take_alone(r: &mut Reader<'_>) -> Result<Alone, WireError> {
+    let number = r.u32();
+    let wrong = WireError::Field { name: "alone", found: u64::from(number) };
+    Alone::from_number(number).ok_or(wrong)
 }
 
 #[cfg(test)]

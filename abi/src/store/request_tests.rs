@@ -9,14 +9,15 @@ fn area() -> AreaName {
 fn creation() -> Creation {
     let (others, rights) = (AreaRights::READ, AreaRights::ALL);
     let way = WayWanted::Direct;
-    Creation { name: area(), bytes: 1 << 40, kind: AreaKind::Log, others, rights, way }
+    let alone = Alone::Yes;
+    Creation { name: area(), bytes: 1 << 40, kind: AreaKind::Log, others, rights, way, alone }
 }
 
 fn all() -> Vec<StoreRequest> {
     let (rights, way) = (AreaRights::READ, WayWanted::Emulated);
     vec![
         StoreRequest::Create(creation()),
-        StoreRequest::Open { user: 7, name: area(), rights, way },
+        StoreRequest::Open { user: 7, name: area(), rights, way, alone: Alone::Beside },
         StoreRequest::Close { handle: HANDLE },
         StoreRequest::Resize { handle: HANDLE, bytes: u64::MAX },
         StoreRequest::Appoint { handle: HANDLE, others: AreaRights::NONE },
@@ -56,7 +57,8 @@ fn a_field_out_of_its_range_is_named() {
     assert_eq!(changed(12), "rights on an area");
     assert_eq!(changed(16), "rights on an area");
     assert_eq!(changed(20), "way to an area");
-    assert_eq!(changed(24), "area name");
+    assert_eq!(changed(24), "alone");
+    assert_eq!(changed(28), "area name");
 }
 
 #[test]

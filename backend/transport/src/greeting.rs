@@ -100,6 +100,11 @@ pub enum JoinRefusal {
 }
 
 impl Greeting {
+    /// Whether both are of one node in one life of it.
+    pub fn is_same_life(&self, other: &Greeting) -> bool {
+        (self.node, self.incarnation) == (other.node, other.incarnation)
+    }
+
     /// The record's bytes.
     pub fn encode(&self) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];

@@ -61,6 +61,14 @@ const CONNECTS: &[u8] = b"heliostat who connects";
 const LISTENS: &[u8] = b"heliostat who listens";
 
 impl Handshake {
+    /// The other side, if it has to welcome this one and nothing else is missing.
+    pub fn awaits_welcome_of(&self) -> Option<&Greeting> {
+        match self {
+            Handshake::AwaitsWelcome(transcript) => Some(&transcript.theirs),
+            _ => None,
+        }
+    }
+
     /// Takes a record of the other side. `ours` is what this side says of itself on this link, and
     /// `wanted` the node that it wants to reach, if it minds.
     pub fn step(

@@ -17,6 +17,24 @@ pub fn send_many(fd: i32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
     call!(sendmsg, fd, &raw const message, flags)
 }
 
+/// recvmsg(2) into memory of any kind, without address and control data.
+///
+/// # Safety
+/// Every piece is memory that may be written, and that no reference covers.
+pub unsafe fn recv_pieces(fd: i32, pieces: &mut [libc::iovec], flags: i32) -> Answer {
+    let mut message = message(pieces.as_mut_ptr(), pieces.len());
+    call!(recvmsg, fd, &raw mut message, flags)
+}
+
+/// sendmsg(2) from memory of any kind, likewise.
+///
+/// # Safety
+/// Every piece is memory that may be read.
+pub unsafe fn send_pieces(fd: i32, pieces: &[libc::iovec], flags: i32) -> Answer {
+    let message = message(pieces.as_ptr().cast_mut(), pieces.len());
+    call!(sendmsg, fd, &raw const message, flags)
+}
+
 /// A header for as many buffers as the kernel takes at once; it only reads the array.
 fn message(buffers: *mut libc::iovec, count: usize) -> libc::msghdr {
     // SAFETY: a msghdr is numbers and addresses, for which zero is a value.

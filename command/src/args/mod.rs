@@ -237,6 +237,10 @@ pub struct SealArguments {
     /// NAME:call:UID.
     #[arg(long, value_name = "NAME:call|:serve", requires = "sealed")]
     pub call: Vec<String>,
+    /// Let the program read and write an area of the store, by a server loop; NAME may end in *. Only
+    /// reading, managing and making, and those of another user: NAME:read, :manage, :create, NAME:read:UID.
+    #[arg(long, value_name = "NAME[:read|:write|:manage|:create]", requires = "sealed")]
+    pub area: Vec<String>,
     /// Tell the program this variable: its value outside, or the one given; NAME_* is all that begin
     /// so. Untold, only a short list of harmless names crosses.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "sealed")]

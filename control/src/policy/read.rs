@@ -21,7 +21,7 @@ impl Policy {
         let document = source.document()?;
         let known = [
             "system", "grant", "listen", "connect", "lookup", "env", "user", "delegate",
-            "snapshot", "memory", "lock", "call", "limits",
+            "snapshot", "memory", "lock", "call", "area", "limits",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut policy = Policy::default();
@@ -43,6 +43,7 @@ impl Policy {
         policy.memory = read_scopes(&root, NamesOf::Memory)?;
         policy.locks = read_scopes(&root, NamesOf::Locks)?;
         policy.calls = read_scopes(&root, NamesOf::Functions)?;
+        policy.areas = read_scopes(&root, NamesOf::Areas)?;
         if let Some(limits) = root.field("limits") {
             policy.limits = read_limits(&limits)?;
         }

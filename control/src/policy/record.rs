@@ -186,6 +186,7 @@ impl Recorder {
             memory: of(NamesOf::Memory),
             locks: of(NamesOf::Locks),
             calls: of(NamesOf::Functions),
+            areas: of(NamesOf::Areas),
             ..Policy::default()
         }
     }

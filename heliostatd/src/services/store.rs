@@ -22,6 +22,7 @@ use std::io;
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::restriction::Services;
 use heliostat_abi::store::request::{number, SERVICE};
 use heliostat_abi::store::StoreRequest;
 use heliostat_control::config::Config;
@@ -39,10 +40,15 @@ use crate::shares;
 /// Areas of the store, in the table of services.
 pub struct StoredAreas;
 
-/// Restricted sessions have no areas: no policy names them.
+/// For restricted sessions too, which are served areas that their policy names.
 const fn row(name: &'static str, brings: usize, answers: u64) -> Row {
-    let asker = Asker::Unrestricted;
+    let asker = Asker::With(Services::AREAS);
     Row { name, brings: brings..=brings, keeps: brings as u64, answers, asker }
+}
+
+/// For who sees and may do what is about the store as a whole.
+const fn whole(name: &'static str, brings: usize) -> Row {
+    Row { asker: Asker::Unrestricted, ..row(name, brings, 0) }
 }
 
 const REQUESTS: &[(u16, Row)] = &[
@@ -52,14 +58,14 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::RESIZE, row("store_resize", 0, 0)),
     (number::APPOINT, row("store_appoint", 0, 0)),
     (number::DELETE, row("store_delete", 0, 0)),
-    (number::SET_RATE, row("store_set_rate", 0, 0)),
-    (number::LIST, row("store_list", 0, 0)),
+    (number::SET_RATE, whole("store_set_rate", 0)),
+    (number::LIST, whole("store_list", 0)),
     (number::PIECES, row("store_pieces", 0, 0)),
     (number::SESSION, row("store_session", 1, 1)),
     (number::END_SESSION, row("store_end_session", 0, 0)),
-    (number::STORE, row("store_store", 0, 0)),
-    (number::ATTACH, row("store_attach", 1, 0)),
-    (number::DETACH, row("store_detach", 0, 0)),
+    (number::STORE, whole("store_store", 0)),
+    (number::ATTACH, whole("store_attach", 1)),
+    (number::DETACH, whole("store_detach", 0)),
     (number::OUTCOME, row("store_outcome", 0, 1)),
 ];
 

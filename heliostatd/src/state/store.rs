@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::store::{AreaName, AreaRights, WayWanted};
+use heliostat_abi::store::{Alone, AreaName, AreaRights, WayWanted};
 use heliostat_service_store::{Answered, Refusal};
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -39,6 +39,17 @@ pub enum State {
     Open(Box<OpenStore>),
 }
 
+/// How an area is to be opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// What the handle is to allow.
+    pub rights: AreaRights,
+    /// By which way.
+    pub way: WayWanted,
+    /// Whether no other session may write it.
+    pub alone: Alone,
+}
+
 /// What a session waits for that has asked the store for a change.
 #[derive(Clone, Debug)]
 pub enum Pending {
@@ -46,10 +57,8 @@ pub enum Pending {
     Create {
         /// Its name, among those of the session's user.
         name: AreaName,
-        /// What the handle is to allow.
-        rights: AreaRights,
-        /// By which way.
-        way: WayWanted,
+        /// How it is to be opened.
+        wish: Wish,
     },
     /// An area gets another size.
     Resize,

@@ -9,7 +9,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_abi::store::name::OWN_USER;
 use heliostat_abi::store::{
-    AreaKind, AreaName, AreaRights, Creation, ListedArea, NotDone, OpenedArea, StoreInfo,
+    Alone, AreaKind, AreaName, AreaRights, Creation, ListedArea, NotDone, OpenedArea, StoreInfo,
     StoreReply, StoreRequest, WayWanted, Why,
 };
 use heliostat_backend_block::{FileDevice, Options};
@@ -217,11 +217,12 @@ pub fn creation(name: &str, bytes: u64) -> StoreRequest {
         others: AreaRights::NONE,
         rights: AreaRights::ALL,
         way: WayWanted::Emulated,
+        alone: Alone::No,
     })
 }
 
 pub fn opening(user: u32, name: &str, rights: AreaRights, way: WayWanted) -> StoreRequest {
-    StoreRequest::Open { user, name: named(name), rights, way }
+    StoreRequest::Open { user, name: named(name), rights, way, alone: Alone::No }
 }
 
 /// Gives a file to a control plane that runs.

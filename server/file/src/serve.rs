@@ -30,7 +30,7 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
         OpKind::Close => close(turn, &asked),
         // The one was ended when it was taken, the others have gone already.
         OpKind::Cancel | OpKind::Read | OpKind::Write | OpKind::Append => turn.fail(libc::EINVAL),
-        // Of memory regions, functions and areas, which are no files.
+        // Of memory regions, functions, areas and sockets, which are no files.
         OpKind::Set
         | OpKind::Copy
         | OpKind::FetchAdd
@@ -42,7 +42,13 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
         | OpKind::Reply
         | OpKind::WriteDurable
         | OpKind::Zero
-        | OpKind::Discard => turn.fail(libc::EINVAL),
+        | OpKind::Discard
+        | OpKind::Connect
+        | OpKind::Listen
+        | OpKind::Accept
+        | OpKind::Poll
+        | OpKind::Shutdown
+        | OpKind::Address => turn.fail(libc::EINVAL),
         OpKind::Open
         | OpKind::Mkdir
         | OpKind::Rmdir

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use heliostat_abi::file::delegated::{OpKind, Way};
 
 /// Counters of one server loop; each is written by the loop alone.
-#[derive(Default)]
 pub struct Counts {
     /// Operations that ended, by kind.
     pub operations: [AtomicU64; OpKind::ALL.len()],
@@ -19,6 +18,19 @@ pub struct Counts {
     pub malformed: AtomicU64,
     /// Times the loop went to sleep.
     pub sleeps: AtomicU64,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            operations: std::array::from_fn(|_| AtomicU64::new(0)),
+            failed: AtomicU64::new(0),
+            transfers: Default::default(),
+            bytes: Default::default(),
+            malformed: AtomicU64::new(0),
+            sleeps: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Counts {

@@ -1,6 +1,6 @@
 //! What a service has on a loop, by type: objects, what it keeps for a session, and its messages.
 
-use heliostat_abi::file::delegated::{OpKind, Way};
+use heliostat_abi::file::delegated::{OpKind, Way, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Meter;
 
@@ -20,6 +20,9 @@ pub trait Parts: Sized + 'static {
     /// Whether writes of one object are made in the order in which they were submitted, one after the
     /// other. Where nobody is promised that, none waits for another one.
     const KEEPS_ORDER: bool = true;
+
+    /// How many objects a session may have open.
+    const OBJECTS: usize = OBJECTS_MAX;
 
     /// An operation was cancelled, or its time is over. It has ended, or ends once nothing works on it
     /// any more ([`Entry::flying`](super::Entry)).

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{
-    Completion, OpKind, Operation, Way, DEPTH_MAX, OBJECTS_MAX, OPERATION_BYTES_MAX,
+    Completion, OpKind, Operation, Way, DEPTH_MAX, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
@@ -85,7 +85,7 @@ impl<S: Parts> Session<S> {
                 true => Operations::new(DEPTH_MAX),
                 false => Operations::unordered(DEPTH_MAX),
             },
-            objects: Table::new(OBJECTS_MAX),
+            objects: Table::new(S::OBJECTS),
             flights: Flights::default(),
             flying_bytes: 0,
             is_released: false,

@@ -212,6 +212,8 @@ pub(crate) struct Handle {
     pub(crate) area: ObjectId,
     pub(crate) rights: AreaRights,
     pub(crate) way: Way,
+    /// Whether no other session may open the area to write it.
+    pub(crate) alone: bool,
     pub(crate) is_closing: bool,
     /// Its session has ended, so that nobody waits for what is under way by it.
     pub(crate) is_left: bool,

@@ -4,7 +4,7 @@
 //! and told why; a handle stays what it is until it is closed.
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::store::{AreaRights, Spill, Way, WayWanted};
+use heliostat_abi::store::{Alone, AreaRights, Spill, Way, WayWanted};
 
 use crate::areas::{Area, Areas, Asker, Effect, Handle, Key, Stage};
 use crate::refusal::{Reason, Refusal};
@@ -16,6 +16,8 @@ pub struct Opening {
     pub rights: AreaRights,
     /// By which way.
     pub way: WayWanted,
+    /// Whether no other session may write it.
+    pub alone: Alone,
     /// Why the session is not trusted with the device, if it is not.
     pub untrusted: Option<Spill>,
     /// Whether the configuration allows it, whatever the owner of the area says.
@@ -25,8 +27,8 @@ pub struct Opening {
 impl Opening {
     /// By a server loop, as far as the owner allows it.
     pub fn by_loop(rights: AreaRights) -> Opening {
-        let way = WayWanted::Emulated;
-        Opening { rights, way, untrusted: None, is_allowed: false }
+        let (way, alone) = (WayWanted::Emulated, Alone::No);
+        Opening { rights, way, alone, untrusted: None, is_allowed: false }
     }
 }
 
@@ -59,6 +61,7 @@ impl Areas {
         if wanted.have(AreaRights::WRITE) && self.has_left_writes(area) {
             return Err(Reason::Busy.into());
         }
+        self.check_alone(area, asker.session, opening)?;
         let way = self.way(area, opening);
         match way {
             Way::Emulated(why) if opening.way == WayWanted::Direct => {
@@ -66,7 +69,8 @@ impl Areas {
             }
             _ => {}
         }
-        let handle = Handle { area: id, rights: wanted, way, is_closing: false, is_left: false };
+        let (alone, is_closing, is_left) = (opening.alone.shuts_out(), false, false);
+        let handle = Handle { area: id, rights: wanted, way, alone, is_closing, is_left };
         let session = asker.session;
         let handle = self.handles.grant(session, asker.holder, handle)?;
         if let Some(area) = self.areas.get_mut(id) {
@@ -86,6 +90,38 @@ impl Areas {
     fn has_left_writes(&self, area: &Area) -> bool {
         let mut its = area.handles.iter().filter_map(|handle| self.handles.get(*handle));
         its.any(|held| held.is_left && held.rights.have(AreaRights::WRITE))
+    }
+
+    /// Refuses whom a session shuts out that has the area alone, and who would shut others out that may
+    /// write it. What they have given back may be under way still: it is over soon.
+    fn check_alone(
+        &self,
+        area: &Area,
+        session: ObjectId,
+        opening: &Opening,
+    ) -> Result<(), Refusal> {
+        let (mut writers, mut first) = (0, None);
+        for handle in &area.handles {
+            let Some(held) = self.handles.get(*handle) else { continue };
+            let whose = self.handles.session(*handle).unwrap_or_default();
+            let is_own = whose == session;
+            let excludes = held.alone && !(is_own && opening.alone != Alone::Yes);
+            let is_shut_out = opening.alone.shuts_out() || changes(opening.rights);
+            let is_writer = opening.alone.shuts_out() && !is_own && changes(held.rights);
+            match (excludes && is_shut_out, is_writer) {
+                (true, _) | (_, true) if held.is_closing => return Err(Reason::Busy.into()),
+                (true, _) => return Err(Reason::HasAlone { session: whose }.into()),
+                (_, true) => {
+                    writers += 1;
+                    first = first.or(Some(whose));
+                }
+                _ => {}
+            }
+        }
+        match first {
+            Some(session) => Err(Reason::HasWriters { session, count: writers }.into()),
+            None => Ok(()),
+        }
     }
 
     /// By which way a handle on an area goes that is opened now.
@@ -110,6 +146,11 @@ impl Areas {
         let session = self.handles.session(*first).unwrap_or_default();
         Err(Reason::Held { session, count: 1 + direct.count() }.into())
     }
+}
+
+/// Whether who has these changes an area's bytes, or takes them.
+fn changes(rights: AreaRights) -> bool {
+    rights.have(AreaRights::WRITE) || rights.have(AreaRights::MANAGE)
 }
 
 /// What a session may do with an area.

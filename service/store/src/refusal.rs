@@ -45,6 +45,18 @@ pub enum Reason {
         /// Handles.
         count: usize,
     },
+    /// A session has the area alone.
+    HasAlone {
+        /// Which.
+        session: ObjectId,
+    },
+    /// The area is wanted alone, and others may write it.
+    HasWriters {
+        /// One of them.
+        session: ObjectId,
+        /// Handles.
+        count: usize,
+    },
     /// The store has not done it.
     Store(Failed),
 }
@@ -61,6 +73,7 @@ impl heliostat_service_grant::Reason for Reason {
             Self::NotFound | Self::NoHandle { .. } => Code::NotFound,
             Self::Denied { .. } | Self::NotDirect(_) => Code::Denied,
             Self::NameTaken | Self::Busy | Self::Empty | Self::Held { .. } => Code::BadState,
+            Self::HasAlone { .. } | Self::HasWriters { .. } => Code::BadState,
             Self::Ending => Code::Stale,
             Self::Store(Failed::Size { .. } | Failed::Held) => Code::BadState,
             Self::Store(Failed::Device) => Code::Internal,
@@ -84,6 +97,10 @@ impl fmt::Display for Reason {
             Self::NotDirect(why) => write!(f, "the way is not direct: {}", why.text()),
             Self::Held { session, count } => {
                 write!(f, "{count} handles on the area are direct, one of session {session}")
+            }
+            Self::HasAlone { session } => write!(f, "session {session} has the area alone"),
+            Self::HasWriters { session, count } => {
+                write!(f, "{count} handles may write the area, one of session {session}")
             }
             Self::Store(failed) => write!(f, "the store has not done it: {failed:?}"),
         }

@@ -28,6 +28,8 @@ pub struct HandleView {
     pub rights: AreaRights,
     /// By which way.
     pub way: Way,
+    /// Whether no other session may write it meanwhile.
+    pub alone: bool,
 }
 
 /// An area, for status and for loops.
@@ -53,6 +55,8 @@ pub struct AreaView {
     pub direct: usize,
     /// Whether a change is under way.
     pub is_changing: bool,
+    /// The session that has it alone, if one has.
+    pub alone: Option<ObjectId>,
 }
 
 impl Areas {
@@ -76,19 +80,13 @@ impl Areas {
     /// # Errors
     /// It has no such handle, or was revoked.
     pub fn held(&self, session: ObjectId, handle: ObjectId) -> Result<HandleView, Refusal> {
-        let Handle { area, rights, way, .. } = self.handle(session, handle)?;
-        Ok(HandleView { area, rights, way })
+        Ok(view_of_handle(&self.handle(session, handle)?))
     }
 
     /// The handles that a session has and has not given back.
     pub fn held_by(&self, session: ObjectId) -> impl Iterator<Item = HandleView> + '_ {
         let all = self.handles.of(session).filter_map(|handle| self.handles.get(handle));
-        let open = all.filter(|held| !held.is_closing);
-        open.map(|Handle { area, rights, way, .. }| HandleView {
-            area: *area,
-            rights: *rights,
-            way: *way,
-        })
+        all.filter(|held| !held.is_closing).map(view_of_handle)
     }
 
     /// How many areas there are.
@@ -124,6 +122,8 @@ impl Areas {
     fn view_of(&self, area: ObjectId, found: &Area) -> AreaView {
         let way = |handle| self.handles.get(handle).map(|held| held.way);
         let direct = found.handles.iter().filter(|it| way(**it) == Some(Way::Direct)).count();
+        let mut alone =
+            found.handles.iter().filter(|it| self.handles.get(**it).is_some_and(|held| held.alone));
         AreaView {
             area,
             generation: found.generation,
@@ -135,6 +135,12 @@ impl Areas {
             handles: found.handles.len(),
             direct,
             is_changing: found.stage != Stage::Live,
+            alone: alone.next().and_then(|handle| self.handles.session(*handle)),
         }
     }
+}
+
+fn view_of_handle(held: &Handle) -> HandleView {
+    let Handle { area, rights, way, alone, .. } = *held;
+    HandleView { area, rights, way, alone }
 }

@@ -66,6 +66,11 @@ impl Locks {
         Ok(Locks { shared: Shared::of_process()?, node: None })
     }
 
+    /// Returns the descriptor of this process's bell, for who closes descriptors by their numbers.
+    pub fn descriptor(&self) -> i32 {
+        self.shared.waits.descriptor()
+    }
+
     /// Returns the same for names on another node: what is opened and listed by it is on that node, whose
     /// control plane decides about it. The node's own number is as if it were not said.
     pub fn on(&self, node: u64) -> Locks {

@@ -8,6 +8,7 @@
 //! The bell is emptied before it is asked what has happened: what happens after that rings again.
 
 use std::collections::HashMap;
+use std::os::fd::AsRawFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,10 @@ struct Line {
 impl Waits {
     pub(crate) fn new(bell: Bell) -> Self {
         Self { bell, line: Mutex::default(), changed: Condvar::new() }
+    }
+
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.bell.fd().as_raw_fd()
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {

@@ -8,7 +8,7 @@
 //! The lock ends with the control plane. A writer that drives the device by itself goes on then, so it
 //! leaves a claim in the kernel that lasts as long as it; the claim is made and asked under the lock.
 
-use heliostat_backend_block::{Device, OpenError as DeviceError};
+use heliostat_backend_block::{Device, OpenError as DeviceError, Options as DeviceOptions};
 use heliostat_backend_log::{Area, Log, Options};
 use heliostat_stub_lock::{Held, Locks};
 use heliostat_stub_store::{
@@ -16,6 +16,7 @@ use heliostat_stub_store::{
 };
 
 use crate::error::Why;
+use crate::undriven::UndrivenLog;
 
 /// What locks of the writers of logs begin with.
 const LOCKS: &str = "log/";
@@ -23,14 +24,15 @@ const LOCKS: &str = "log/";
 /// What keeps other writers out, for as long as a log is open.
 pub(crate) struct Hold {
     _held: Held,
-    _area: StoreArea,
+    area: StoreArea,
+    bell: i32,
 }
 
 /// Opens the log in an area.
 pub(crate) fn open(name: &str, options: Options) -> Result<(Log, Hold), Why> {
     let area = Store::connect()?.open(name, to_write())?;
     let hold = hold(name, area)?;
-    let (device, whole) = device(&hold._area)?;
+    let (device, whole) = device(&hold.area)?;
     Ok((Log::open(device, whole, options)?, hold))
 }
 
@@ -50,8 +52,19 @@ pub(crate) fn create(name: &str, bytes: u64, options: Options) -> Result<(Log, H
         return Err(Why::Exists);
     }
     let hold = hold(name, area)?;
-    let (device, whole) = device(&hold._area)?;
+    let (device, whole) = device(&hold.area)?;
     Ok((Log::create(device, whole, options)?, hold))
+}
+
+/// Opens the log in an area for who drives it by himself, and has to know its descriptors.
+pub(crate) fn open_undriven(name: &str, driven: DeviceOptions) -> Result<UndrivenLog, Why> {
+    let hold = hold(name, Store::connect()?.open(name, to_write())?)?;
+    let device = hold.area.device_with(driven)?;
+    let (ring, [file, queue]) = (device.descriptor(), device.own_descriptors());
+    let own = [Some(hold.bell), hold.area.descriptor(), file, queue];
+    let (way, whole) = (device.way(), Area { offset: 0, bytes: hold.area.bytes() });
+    let log = Log::open(Box::new(device), whole, Options::default())?;
+    Ok(UndrivenLog { log, way, ring, own, _hold: hold })
 }
 
 /// The device of an area that is only read, whoever writes it.
@@ -70,10 +83,11 @@ fn device(area: &StoreArea) -> Result<(Box<dyn Device>, Area), Why> {
 
 /// Keeps others out, where nobody has it to write.
 fn hold(name: &str, area: StoreArea) -> Result<Hold, Why> {
-    let lock = Locks::open()?.lock(&format!("{LOCKS}{name}"))?;
+    let locks = Locks::open()?;
+    let (bell, lock) = (locks.descriptor(), locks.lock(&format!("{LOCKS}{name}"))?);
     // That a holder died is no news: opening a log puts right whatever it left.
     match lock.try_acquire()? {
-        Some(held) if area.claim_alone()? => Ok(Hold { _held: held, _area: area }),
+        Some(held) if area.claim_alone()? => Ok(Hold { _held: held, area, bell }),
         _ => Err(Why::Device(DeviceError::InUse)),
     }
 }

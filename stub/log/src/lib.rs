@@ -35,6 +35,7 @@ mod make;
 mod place;
 mod queue;
 mod reader;
+mod undriven;
 
 pub use error::{Kind, OpenError, Why};
 pub use heliostat_backend_log::format::{Header, HeaderError};
@@ -46,3 +47,4 @@ pub use log::Log;
 pub use place::Place;
 pub use queue::Queue;
 pub use reader::LogReader;
+pub use undriven::UndrivenLog;

@@ -1,10 +1,12 @@
 //! An open area: what it is, and how this process reads and writes it.
 
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
 
 use heliostat_abi::store::{
-    AreaKind, AreaName, AreaRights, Creation, StoreRequest, Way, WayWanted,
+    Alone, AreaKind, AreaName, AreaRights, Creation, StoreRequest, Way, WayWanted,
 };
+use heliostat_backend_block::Options;
 
 use crate::device::{AreaIo, DEPTH};
 use crate::opened::Opened;
@@ -26,17 +28,18 @@ pub(crate) struct Place {
     pub(crate) name: AreaName,
     pub(crate) rights: AreaRights,
     pub(crate) way: WayWanted,
+    pub(crate) alone: Alone,
 }
 
 impl Area {
     pub(crate) fn open(shared: &Arc<Shared>, place: Place) -> Result<Area, StoreError> {
-        let opened = Opened::ask(shared, &place.request(place.rights, place.way))?;
+        let opened = Opened::ask(shared, &place.request(place.way, place.alone))?;
         Ok(Area { opened: Arc::new(opened), place, transfer: Mutex::default() })
     }
 
     pub(crate) fn create(shared: &Arc<Shared>, creation: Creation) -> Result<Area, StoreError> {
-        let Creation { name, rights, way, .. } = &creation;
-        let place = Place { user: OWN_USER, name: name.clone(), rights: *rights, way: *way };
+        let Creation { name, rights, way, alone, .. } = creation.clone();
+        let place = Place { user: OWN_USER, name, rights, way, alone };
         let opened = Opened::ask(shared, &StoreRequest::Create(creation))?;
         Ok(Area { opened: Arc::new(opened), place, transfer: Mutex::default() })
     }
@@ -95,7 +98,20 @@ impl Area {
     /// # Errors
     /// As `device`.
     pub fn device_of(&self, depth: usize) -> Result<AreaIo, StoreError> {
-        AreaIo::new(&self.opened, depth)
+        self.device_with(Options { depth, ..Options::default() })
+    }
+
+    /// The same, where it also is said how a device is driven that this process has directly.
+    ///
+    /// # Errors
+    /// As `device`.
+    pub fn device_with(&self, options: Options) -> Result<AreaIo, StoreError> {
+        AreaIo::new(&self.opened, options)
+    }
+
+    /// The descriptor that came with the handle, by the direct way; not one of its devices'.
+    pub fn descriptor(&self) -> Option<i32> {
+        self.opened.device.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Claims to be the only one who writes an area that is used directly, as logs have it; false where
@@ -111,8 +127,16 @@ impl Area {
 
 impl Place {
     /// What asks for a handle.
-    pub(crate) fn request(&self, rights: AreaRights, way: WayWanted) -> StoreRequest {
-        StoreRequest::Open { user: self.user, name: self.name.clone(), rights, way }
+    pub(crate) fn request(&self, way: WayWanted, alone: Alone) -> StoreRequest {
+        let Place { user, rights, .. } = *self;
+        StoreRequest::Open { user, name: self.name.clone(), rights, way, alone }
+    }
+
+    /// What asks for another handle, beside the one that is there: who has the area alone lets nobody
+    /// in between.
+    pub(crate) fn another(&self, way: WayWanted) -> StoreRequest {
+        let alone = if self.alone.shuts_out() { Alone::Beside } else { Alone::No };
+        self.request(way, alone)
     }
 }
 

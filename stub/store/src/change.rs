@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use heliostat_abi::store::{AreaRights, StoreReply, StoreRequest, WayWanted};
 
-use crate::area::{Area, Place};
+use crate::area::Area;
 use crate::ask::AskStore;
 use crate::opened::Opened;
 use crate::{Shared, StoreError};
@@ -77,7 +77,7 @@ impl Area {
     ) -> Result<(), StoreError> {
         let changed = self.change_by_other_handle(change);
         let shared = self.opened.shared.clone();
-        let again = Opened::ask(&shared, &self.place.request(self.place.rights, self.place.way));
+        let again = Opened::ask(&shared, &self.place.another(self.place.way));
         match again {
             Ok(again) => self.opened = Arc::new(again),
             Err(error) => return changed.and(Err(error)),
@@ -95,9 +95,8 @@ impl Area {
         if Arc::strong_count(&self.opened) > 1 {
             return Err(StoreError::InUse);
         }
-        let Place { rights, .. } = self.place;
         let shared = self.opened.shared.clone();
-        let other = Opened::ask(&shared, &self.place.request(rights, WayWanted::Emulated))?;
+        let other = Opened::ask(&shared, &self.place.another(WayWanted::Emulated))?;
         let handle = other.is.handle;
         // The direct one is given back here, descriptor and handle.
         self.opened = Arc::new(other);
@@ -111,7 +110,7 @@ impl Area {
             Some(opened) => opened.is.bytes = bytes,
             // Devices keep what they had, and the handle with it.
             None => {
-                let asked = self.place.request(self.place.rights, self.place.way);
+                let asked = self.place.another(self.place.way);
                 self.opened = Arc::new(Opened::ask(&self.opened.shared.clone(), &asked)?);
             }
         }

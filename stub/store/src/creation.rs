@@ -1,6 +1,6 @@
 //! What a new area is to be.
 
-use heliostat_abi::store::{AreaKind, AreaRights, Creation, WayWanted};
+use heliostat_abi::store::{Alone, AreaKind, AreaRights, Creation, WayWanted};
 
 use crate::area::named;
 use crate::{Area, Store, StoreError};
@@ -15,12 +15,14 @@ pub struct NewArea<'a> {
     others: AreaRights,
     rights: AreaRights,
     way: WayWanted,
+    alone: Alone,
 }
 
 impl<'a> NewArea<'a> {
     pub(crate) fn new(store: &'a Store, name: &'a str, bytes: u64) -> NewArea<'a> {
         let (kind, others, rights) = (AreaKind::Raw, AreaRights::NONE, AreaRights::ALL);
-        NewArea { store, name, bytes, kind, others, rights, way: WayWanted::Any }
+        let (way, alone) = (WayWanted::Any, Alone::No);
+        NewArea { store, name, bytes, kind, others, rights, way, alone }
     }
 
     /// What it is for; bytes, if nothing is said.
@@ -47,13 +49,19 @@ impl<'a> NewArea<'a> {
         NewArea { way, ..self }
     }
 
+    /// No other session may write it as long as this one has it.
+    #[must_use]
+    pub fn exclusive(self) -> NewArea<'a> {
+        NewArea { alone: Alone::Yes, ..self }
+    }
+
     /// Makes the area and opens it.
     ///
     /// # Errors
     /// The name is taken, there is no room, a rule says no, or a limit is reached.
     pub fn make(self) -> Result<Area, StoreError> {
-        let NewArea { store, name, bytes, kind, others, rights, way } = self;
-        let creation = Creation { name: named(name)?, bytes, kind, others, rights, way };
+        let NewArea { store, name, bytes, kind, others, rights, way, alone } = self;
+        let creation = Creation { name: named(name)?, bytes, kind, others, rights, way, alone };
         Area::create(&store.shared, creation)
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use heliostat_abi::store::{DurableBy, Way};
 use heliostat_backend_block::{
-    AreaDevice, BeginError, BlockError, Completion, Device, Durability, FileDevice, Geometry,
-    OpenError, Options, Request,
+    AreaDevice, BeginError, BlockError, Completion, Device, Durability, Extents, FileDevice,
+    Geometry, OpenError, Options, Request,
 };
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::range_lock::lock_for_reading;
@@ -23,19 +23,41 @@ pub const DEPTH: usize = 32;
 /// drives it; others have devices of their own.
 pub struct AreaIo {
     way: Way,
+    ring: Option<i32>,
+    own: [Option<i32>; 2],
     // Before the area, which is given back only when the device is driven no more.
     device: Box<dyn Device>,
     _opened: Arc<Opened>,
 }
 
 impl AreaIo {
-    pub(crate) fn new(opened: &Arc<Opened>, depth: usize) -> Result<AreaIo, StoreError> {
-        let depth = depth.max(1);
+    pub(crate) fn new(opened: &Arc<Opened>, options: Options) -> Result<AreaIo, StoreError> {
+        let depth = options.depth.max(1);
+        let (mut ring, mut own) = (None, [None; 2]);
         let device: Box<dyn Device> = match &opened.device {
-            Some(device) => Box::new(direct(opened, device, depth)?),
+            Some(device) => {
+                let extents = opened.extents()?;
+                let options = Options { depth, ..options };
+                let driven = driven(opened, device, &extents, options)?;
+                (ring, own) = (driven.descriptor(), driven.own_descriptors());
+                // Pieces that do not lie on the device are the control plane's mistake.
+                let area = AreaDevice::new(driven, extents);
+                Box::new(area.map_err(|_| StoreError::Corrupt)?)
+            }
             None => Box::new(EmulatedDevice::new(opened.shared.link()?, opened.clone(), depth)),
         };
-        Ok(AreaIo { way: opened.is.way, device, _opened: opened.clone() })
+        Ok(AreaIo { way: opened.is.way, ring, own, device, _opened: opened.clone() })
+    }
+
+    /// What is readable when something has completed that nobody has reaped, where there is such a
+    /// thing: by the emulated way there is none.
+    pub fn descriptor(&self) -> Option<i32> {
+        self.ring
+    }
+
+    /// The descriptors that are this device's own, for who closes descriptors by their numbers.
+    pub fn own_descriptors(&self) -> [Option<i32>; 2] {
+        self.own
     }
 
     /// By which way it works, and why not by the direct one.
@@ -44,12 +66,13 @@ impl AreaIo {
     }
 }
 
-fn direct(
+/// The device as a whole, with a queue of its own.
+fn driven(
     opened: &Opened,
     device: &heliostat_base::fd::OwnedFd,
-    depth: usize,
-) -> Result<AreaDevice<FileDevice>, StoreError> {
-    let extents = opened.extents()?;
+    extents: &Extents,
+    options: Options,
+) -> Result<FileDevice, StoreError> {
     for run in extents.runs() {
         // What the area has gained since it was granted is held like the rest, also over the end of the
         // control plane.
@@ -66,10 +89,8 @@ fn direct(
         DurableBy::Flush => Durability::Flush,
         DurableBy::DsyncAlone => Durability::DsyncAlone,
     });
-    let options = Options { depth, durability, ..Options::default() };
-    let device = FileDevice::adopt(copy.into(), options).map_err(StoreError::NotDriven)?;
-    // Pieces that do not lie on the device are the control plane's mistake.
-    AreaDevice::new(device, extents).map_err(|_| StoreError::Corrupt)
+    let options = Options { durability, ..options };
+    FileDevice::adopt(copy.into(), options).map_err(StoreError::NotDriven)
 }
 
 impl Device for AreaIo {

@@ -42,11 +42,11 @@ pub use device::{AreaIo, DEPTH};
 pub use error::StoreError;
 pub use heliostat_abi::store::name::OWN_USER;
 pub use heliostat_abi::store::{
-    AreaKind, AreaRights, DurableBy, ListedArea, NotDone, OpenedArea, Spill, StoreInfo, Way,
+    Alone, AreaKind, AreaRights, DurableBy, ListedArea, NotDone, OpenedArea, Spill, StoreInfo, Way,
     WayWanted, Why,
 };
 pub use heliostat_backend_block::{
-    BeginError, BlockError, Buffer, Completion, Device, Geometry, Request,
+    BeginError, BlockError, Buffer, Completion, Device, Geometry, Options, Request,
 };
 
 use ask::AskStore;
@@ -104,7 +104,34 @@ impl Store {
         rights: AreaRights,
         way: WayWanted,
     ) -> Result<Area, StoreError> {
-        Area::open(&self.shared, area::Place { user, name: area::named(name)?, rights, way })
+        self.open_as(user, name, rights, way, Alone::No)
+    }
+
+    /// Opens an area for this session alone, by any way: as long as it is open no other session opens
+    /// it to write or manage it; readers come and go.
+    ///
+    /// # Errors
+    /// As `open_of`; or another session has it alone, or may write it: the error names its process.
+    pub fn open_exclusive(
+        &self,
+        user: u32,
+        name: &str,
+        rights: AreaRights,
+        way: WayWanted,
+    ) -> Result<Area, StoreError> {
+        self.open_as(user, name, rights, way, Alone::Yes)
+    }
+
+    fn open_as(
+        &self,
+        user: u32,
+        name: &str,
+        rights: AreaRights,
+        way: WayWanted,
+        alone: Alone,
+    ) -> Result<Area, StoreError> {
+        let name = area::named(name)?;
+        Area::open(&self.shared, area::Place { user, name, rights, way, alone })
     }
 
     /// Returns what the store is, and how much of it is free.

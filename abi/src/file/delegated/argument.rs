@@ -3,6 +3,7 @@
 use super::area_operation::changed_bytes;
 use super::function_operation::SEND_NOW;
 use super::region_operation::set_of;
+use super::socket_operation::fits_socket;
 use super::OpKind;
 
 /// Open: the file will be read.
@@ -62,6 +63,7 @@ pub(super) fn fits(kind: OpKind, argument: u64) -> bool {
         OpKind::Send => argument & !SEND_NOW == 0,
         OpKind::Receive | OpKind::Reply => true,
         OpKind::Zero | OpKind::Discard => changed_bytes(argument).is_some(),
+        OpKind::Listen | OpKind::Shutdown | OpKind::Address => fits_socket(kind, argument),
         OpKind::Lock => matches!(argument & !NOW, SHARED | ALONE) || argument == UNLOCK,
         _ => argument == 0,
     }

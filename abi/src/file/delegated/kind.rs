@@ -64,11 +64,24 @@ pub enum OpKind {
     Zero = 177,
     /// Bytes of an area are not needed any more, and read as zero.
     Discard = 178,
+    /// A TCP connection to the address in the piece; the result is its index (this and the next:
+    /// `socket::operation`). What it receives is read, what it sends is written.
+    Connect = 224,
+    /// A TCP listener at the address in the piece, which gets the one that it has then.
+    Listen = 225,
+    /// The next connection of a listener; the result is its index.
+    Accept = 226,
+    /// Which of the sockets in the piece are ready.
+    Poll = 227,
+    /// One direction of a connection ends, or both.
+    Shutdown = 228,
+    /// The address of a socket's own end, or of the other one.
+    Address = 229,
 }
 
 impl OpKind {
     /// Every kind, in order of number.
-    pub const ALL: [OpKind; 29] = [
+    pub const ALL: [OpKind; 35] = [
         OpKind::Read,
         OpKind::Write,
         OpKind::Append,
@@ -98,6 +111,12 @@ impl OpKind {
         OpKind::WriteDurable,
         OpKind::Zero,
         OpKind::Discard,
+        OpKind::Connect,
+        OpKind::Listen,
+        OpKind::Accept,
+        OpKind::Poll,
+        OpKind::Shutdown,
+        OpKind::Address,
     ];
 
     /// Its place in [`OpKind::ALL`].
@@ -106,6 +125,7 @@ impl OpKind {
         let number = self as usize;
         // The kinds of a service follow each other, and those of the next one follow them.
         match number {
+            224.. => 29 + number - OpKind::Connect as usize,
             176.. => 26 + number - OpKind::WriteDurable as usize,
             128.. => 22 + number - OpKind::Call as usize,
             _ => number - 1,
@@ -149,6 +169,12 @@ impl OpKind {
             OpKind::WriteDurable => "write_durable",
             OpKind::Zero => "zero",
             OpKind::Discard => "discard",
+            OpKind::Connect => "connect",
+            OpKind::Listen => "listen",
+            OpKind::Accept => "accept",
+            OpKind::Poll => "poll",
+            OpKind::Shutdown => "shutdown",
+            OpKind::Address => "address",
         }
     }
 
@@ -160,7 +186,19 @@ impl OpKind {
     /// Whether it is about an open file; others are about names, or another operation.
     pub const fn has_file(self) -> bool {
         use OpKind::*;
-        !matches!(self, Open | Cancel | Mkdir | Rmdir | Unlink | Rename | Symlink | Readlink)
+        !matches!(
+            self,
+            Open | Cancel
+                | Mkdir
+                | Rmdir
+                | Unlink
+                | Rename
+                | Symlink
+                | Readlink
+                | Connect
+                | Listen
+                | Poll
+        )
     }
 
     /// How many of its first pieces are names.

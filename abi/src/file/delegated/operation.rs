@@ -2,6 +2,7 @@
 
 use super::function_operation::HEAD_BYTES;
 use super::region_operation::{COPY_BYTES, WORD_BYTES};
+use super::socket_operation::{ADDRESS_BYTES, POLLED_MAX, POLL_ENTRY_BYTES};
 use super::{
     argument, OpKind, Piece, ENTRY_BYTES_MAX, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
     OPERATION_HEAD_BYTES, PIECES_MAX, PIECE_BYTES, TRANSFER_BYTES_MAX,
@@ -176,17 +177,28 @@ impl Operation {
                 matches!(pieces.len(), 1 | 2) && pieces[0].bytes as usize >= HEAD_BYTES
             }
             OpKind::Send | OpKind::Reply => pieces.len() <= 1,
+            OpKind::Connect | OpKind::Listen | OpKind::Address => is_address(pieces),
+            OpKind::Accept => pieces.is_empty() || is_address(pieces),
+            OpKind::Poll => {
+                matches!(pieces, [all] if all.bytes as usize % POLL_ENTRY_BYTES == 0
+                    && all.bytes as usize <= POLL_ENTRY_BYTES * POLLED_MAX)
+            }
             OpKind::Fsync
             | OpKind::Close
             | OpKind::Cancel
             | OpKind::Truncate
             | OpKind::Lock
+            | OpKind::Shutdown
             | OpKind::Set
             | OpKind::Zero
             | OpKind::Discard => pieces.is_empty(),
         };
         names_fit && others_fit
     }
+}
+
+fn is_address(pieces: &[Piece]) -> bool {
+    matches!(pieces, [address] if address.bytes as usize == ADDRESS_BYTES)
 }
 
 fn take_pieces(r: &mut Reader<'_>, count: u8, window_bytes: u64) -> Result<Pieces, Reason> {

@@ -1,8 +1,12 @@
 //! How links become peers: the handshake's records, its end, and two links to one node.
 //!
-//! Two nodes have one link. Where a second one is proven, both sides choose the same of the two:
-//! a later life of the node, else the newer link of the same side, else the link that the node with
-//! the smaller number began.
+//! Two nodes have one link. Where both begin one, neither is used before it is certain which stays:
+//! who has joined by the other's link proves nothing on its own, and of two whose proofs cross the
+//! node with the smaller number refuses the other's. So links that cross end no call.
+//!
+//! Where a second one is proven all the same, both sides choose the same of the two: a later life of
+//! the node, else the newer link of the same side, else the link that the node with the smaller number
+//! began.
 
 use super::peer::{Joined, Peer, Stage};
 use super::{Node, NodeEvent, NO_CALL};
@@ -97,6 +101,9 @@ impl<T: Transport> Node<T> {
         match at.step(kind, record, &self.me, &peer.ours, peer.wanted) {
             Progress::Say(kind, record, next) => {
                 peer.stage = Stage::Shaking(next);
+                if self.is_overtaken(link) {
+                    return self.refuse_join(now_ns, link, JoinRefusal::Duplicate, false);
+                }
                 self.say_record(now_ns, link, kind, record);
             }
             Progress::Proven(theirs, welcome) => self.settle(now_ns, link, theirs, welcome),
@@ -106,11 +113,10 @@ impl<T: Transport> Node<T> {
 
     /// The other side has proven itself: it is joined, unless another link to it goes before.
     fn settle(&mut self, now_ns: u64, link: LinkId, theirs: Greeting, welcome: Option<Vec<u8>>) {
+        if let Some(refusal) = self.yields(link, &theirs) {
+            return self.refuse_join(now_ns, link, refusal, false);
+        }
         if let Some(other) = self.link_to(theirs.node) {
-            if let Some(refusal) = self.yields_to(link, &theirs, other) {
-                self.refuse_join(now_ns, link, refusal, false);
-                return;
-            }
             self.end_peer(now_ns, other, LostCause::Replaced, 0);
         }
         if let Some(record) = welcome {
@@ -127,9 +133,20 @@ impl<T: Transport> Node<T> {
         self.events.push(NodeEvent::Joined { link, node, incarnation, is_ours });
     }
 
-    /// Whether the newly proven `link` gives way to the joined `other`, and with which words.
-    fn yields_to(&self, link: LinkId, theirs: &Greeting, other: LinkId) -> Option<JoinRefusal> {
-        let (new, old) = (self.peers.get(&link)?, self.peers.get(&other)?);
+    /// Whether the node that a link of ours has found has joined meanwhile by a link of its own.
+    fn is_overtaken(&self, link: LinkId) -> bool {
+        let Some(found) = self.peers.get(&link).and_then(Peer::found) else { return false };
+        let other = self.link_to(found.node).and_then(|other| self.peers.get(&other));
+        other.is_some_and(|other| !other.is_ours && other.is_joined_with(found))
+    }
+
+    /// Whether the newly proven `link` gives way to another one to the same node, and with which words.
+    fn yields(&self, link: LinkId, theirs: &Greeting) -> Option<JoinRefusal> {
+        let new = self.peers.get(&link)?;
+        if !new.is_ours && self.me.node < theirs.node && self.proves_itself_to(theirs) {
+            return Some(JoinRefusal::Duplicate);
+        }
+        let old = self.peers.get(&self.link_to(theirs.node)?)?;
         let Stage::Joined(joined) = &old.stage else { return None };
         let (found, wanted) = (theirs.incarnation, joined.theirs.incarnation);
         if found != wanted {
@@ -137,6 +154,11 @@ impl<T: Transport> Node<T> {
         }
         let old_is_first = old.is_ours == (self.me.node < theirs.node);
         Some(JoinRefusal::Duplicate).filter(|_| new.is_ours != old.is_ours && old_is_first)
+    }
+
+    /// Whether this life of a node has a proof of ours, and has not answered yet.
+    fn proves_itself_to(&self, theirs: &Greeting) -> bool {
+        self.peers.values().filter_map(Peer::found).any(|found| found.is_same_life(theirs))
     }
 
     /// Ends a handshake, and says why unless the other side said it.
@@ -174,5 +196,17 @@ impl<T: Transport> Node<T> {
 impl Peer {
     fn is_shaking(&self) -> bool {
         matches!(self.stage, Stage::Shaking(_))
+    }
+
+    /// Whom a link of ours has found, from the proof to the welcome.
+    fn found(&self) -> Option<&Greeting> {
+        match &self.stage {
+            Stage::Shaking(handshake) => handshake.awaits_welcome_of(),
+            Stage::Joined(_) => None,
+        }
+    }
+
+    fn is_joined_with(&self, life: &Greeting) -> bool {
+        matches!(&self.stage, Stage::Joined(joined) if joined.theirs.is_same_life(life))
     }
 }

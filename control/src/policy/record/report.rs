@@ -69,10 +69,14 @@ fn verb_of(right: RegionRight) -> &'static str {
         RegionRight::Acquire => "open",
         RegionRight::Call => "call",
         RegionRight::Serve => "serve",
+        RegionRight::ReadArea => "read",
+        RegionRight::WriteArea => "write",
+        RegionRight::ManageArea => "manage",
+        RegionRight::CreateArea => "create",
     }
 }
 
-/// A region, lock or function as people name it, with whose it is where that is another's.
+/// A region, lock, function or area as people name it, with whose it is where that is another's.
 fn region_text(scope: &RegionScope) -> String {
     let name = match &scope.names {
         RegionNames::One(name) => name.as_str().to_owned(),

@@ -91,11 +91,11 @@ impl Daemon {
     ) -> Result<Answer, No> {
         let answered = outcome.map_err(|refusal| self.no_of(session, refusal))?;
         match (pending, answered) {
-            (Pending::Create { name, rights, way }, Answered::Area(_)) => {
+            (Pending::Create { name, wish }, Answered::Area(_)) => {
                 let uid = self.session(session)?.peer.subject.uid;
                 let (holder, is_user) = (self.holder(session)?, !self.is_restricted(session));
                 let asker = Asker { session, holder, uid, is_user };
-                self.open_area(&asker, (uid, name), rights, way)
+                self.open_area(&asker, (uid, name), wish)
             }
             (Pending::Resize, Answered::Area(area)) => {
                 let open = self.open_store_even_failed()?;

@@ -89,11 +89,23 @@ impl Daemon {
             Reason::Empty => NotDone::of(Why::Size, 0, self.grain_bytes()),
             Reason::NotDirect(why) => NotDone::of(Why::NotDirect, 0, why as u64),
             Reason::Held { session, count } => {
-                let pid = self.session(session).map_or(0, |it| it.pid());
+                let pid = self.pid_of(session);
                 NotDone { pid, ..NotDone::of(Why::Held, 0, count as u64) }
+            }
+            Reason::HasAlone { session } => {
+                NotDone { pid: self.pid_of(session), ..Why::HasAlone.into() }
+            }
+            Reason::HasWriters { session, count } => {
+                let pid = self.pid_of(session);
+                NotDone { pid, ..NotDone::of(Why::HasWriters, 0, count as u64) }
             }
             Reason::Store(failed) => self.failed(failed),
         }
+    }
+
+    /// The process of a session, or 0 where it is gone.
+    pub(super) fn pid_of(&self, session: ObjectId) -> u32 {
+        self.session(session).map_or(0, |it| it.pid())
     }
 
     fn failed(&self, failed: Failed) -> NotDone {

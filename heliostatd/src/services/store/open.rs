@@ -8,7 +8,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::limits::PIECES_PER_REPLY_MAX;
 use heliostat_abi::store::reply::NO_MORE;
 use heliostat_abi::store::{
-    AreaName, AreaRights, Creation, NotDone, OpenedArea, Spill, StoreReply, Way, WayWanted, Why,
+    AreaName, AreaRights, Creation, NotDone, OpenedArea, Spill, StoreReply, Way, Why,
 };
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
@@ -18,15 +18,15 @@ use tracing::{debug, warn};
 use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
-use crate::state::store::Pending;
+use crate::state::store::{Pending, Wish};
 
 impl Daemon {
     /// Has an area made; it is opened when it is there.
     pub(super) fn create_area(&mut self, asker: &Asker, wanted: Creation) -> Result<Answer, No> {
-        let Creation { name, bytes, kind, others, rights, way } = wanted;
+        let Creation { name, bytes, kind, others, rights, way, alone } = wanted;
         self.usable_store()?;
         self.check_right(asker.session, Right::Publish, &name, asker.uid)?;
-        let pending = Pending::Create { name: name.clone(), rights, way };
+        let pending = Pending::Create { name: name.clone(), wish: Wish { rights, way, alone } };
         let wanted = Wanted { name, bytes, kind, others };
         self.change_area(asker.session, pending, |areas, number, effects| {
             areas.create(asker, wanted, number, effects)
@@ -38,14 +38,13 @@ impl Daemon {
         &mut self,
         asker: &Asker,
         (uid, name): (u32, AreaName),
-        rights: AreaRights,
-        way: WayWanted,
+        Wish { rights, way, alone }: Wish,
     ) -> Result<Answer, No> {
         self.usable_store()?;
         let key = Key { uid, name };
         let is_allowed = self.judge_open(asker, &key, rights)?;
         let untrusted = self.distrusted(asker)?;
-        let opening = Opening { rights, way, untrusted, is_allowed };
+        let opening = Opening { rights, way, alone, untrusted, is_allowed };
         let (handle, way) = self.open_handle(asker, &key, &opening)?;
         let Way::Direct = way else { return self.opened_area(asker.session, handle, None) };
         match self.grant_device(asker.session, handle) {
@@ -98,8 +97,9 @@ impl Daemon {
                 }
             }
         }
-        // Who wants nothing, and who is its owner, is allowed nothing by rules.
-        let is_foreign = key.uid != asker.uid;
+        // Who wants nothing, and who is its owner, is allowed nothing by rules. A restricted session is
+        // not its user: what it may do its restriction has said before.
+        let is_foreign = key.uid != asker.uid || !asker.is_user;
         Ok(is_allowed && is_foreign && !rights.is_empty())
     }
 

@@ -14,7 +14,7 @@ use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
-use crate::state::store::Pending;
+use crate::state::store::{Pending, Wish};
 
 impl Daemon {
     /// Answers a request that was decoded.
@@ -42,9 +42,9 @@ impl Daemon {
         let asker = self.store_asker(id)?;
         match request {
             StoreRequest::Create(creation) => self.create_area(&asker, creation),
-            StoreRequest::Open { user, name, rights, way } => {
+            StoreRequest::Open { user, name, rights, way, alone } => {
                 let uid = if user == OWN_USER { asker.uid } else { user };
-                self.open_area(&asker, (uid, name), rights, way)
+                self.open_area(&asker, (uid, name), Wish { rights, way, alone })
             }
             StoreRequest::Close { handle } => self.close_area(id, handle),
             StoreRequest::Resize { handle, bytes } => self.resize_area(id, handle, bytes),
@@ -169,13 +169,14 @@ impl Daemon {
         let next = found.next().map_or(NO_MORE, |view| view.area.index);
         let areas = some.into_iter().map(|view| {
             let pieces = open.pieces(view.generation).len();
-            listed(view, pieces)
+            let alone = view.alone.map(|session| self.pid_of(session));
+            listed(view, pieces, alone)
         });
         Ok(reply(&StoreReply::Listed { areas: areas.collect(), next }))
     }
 }
 
-fn listed(view: AreaView, pieces: usize) -> ListedArea {
+fn listed(view: AreaView, pieces: usize, alone: Option<u32>) -> ListedArea {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     ListedArea {
         area: view.area,
@@ -189,6 +190,7 @@ fn listed(view: AreaView, pieces: usize) -> ListedArea {
         direct: number(view.direct),
         pieces: number(pieces),
         is_changing: view.is_changing,
+        alone,
         name: view.key.name,
     }
 }

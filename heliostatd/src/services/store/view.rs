@@ -77,7 +77,8 @@ impl Daemon {
                     Way::Emulated(why) => ("emulated", why.text()),
                 };
                 let (name, rights) = (view.key.name.to_string(), held.rights.to_string());
-                Some(json!({ "name": name, "rights": rights, "way": way, "why": why }))
+                Some(json!({ "name": name, "rights": rights, "way": way, "why": why,
+                    "alone": held.alone }))
             })
             .collect();
         if each.is_empty() {
@@ -156,6 +157,7 @@ fn area_json(area: &AreaView) -> Value {
         "handles": area.handles,
         "direct": area.direct,
         "changing": area.is_changing,
+        "alone": area.alone.map(|session| session.to_string()),
     })
 }
 

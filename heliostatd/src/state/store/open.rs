@@ -147,6 +147,8 @@ impl OpenStore {
             direct_max: number(direct_max),
             is_past_cache: self.facts.is_past_cache,
             is_forced: forced == Some(true),
+            does_discard: self.facts.does_discard,
+            discarded_bytes: self.numbers.discarded_bytes,
             text: self.place.clone(),
         }
     }

@@ -85,6 +85,8 @@ pub struct Facts {
     pub costs: Option<Costs>,
     /// Whether bytes go past the page cache.
     pub is_past_cache: bool,
+    /// Whether what areas lose is given back to the device, once it is zeroed.
+    pub does_discard: bool,
 }
 
 /// What changes.
@@ -96,6 +98,8 @@ pub struct Numbers {
     pub zeroing_bytes: u64,
     /// Changes so far.
     pub sequence: u64,
+    /// Bytes that were given back to the device since the store was opened.
+    pub discarded_bytes: u64,
 }
 
 /// A store that was opened.
@@ -241,6 +245,7 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
         durable_by,
         costs,
         is_past_cache,
+        does_discard: false,
     };
     let areas = store.store().areas().iter();
     let areas = areas.map(|area| FoundArea { area: area.clone(), pieces: pieces(&store, area) });
@@ -325,6 +330,7 @@ fn numbers(store: &StoreOnDevice<FileDevice>) -> Numbers {
         free_bytes: store.free_bytes(),
         zeroing_bytes: store.zeroing_bytes(),
         sequence: store.sequence(),
+        discarded_bytes: 0,
     }
 }
 

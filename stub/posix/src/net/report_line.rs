@@ -26,6 +26,7 @@ pub fn begin(
 ) {
     match path {
         Path::Direct => report::count(Counter::Direct),
+        Path::Delegated => report::count(Counter::Delegated),
         Path::Native(reason) => report::count_native(reason),
     }
     socket.accepted.store(side == Side::Server, Relaxed);

@@ -1,0 +1,91 @@
+//! Files as a worker sees them: whatever way their bytes take, one interface.
+//!
+//! | way | where the file system is | what a read costs |
+//! |---|---|---|
+//! | [`lean`] | at the host, behind rings | a record, the bytes in the window |
+//! | [`relayed`] | at the worker: blocks come by messages | a message and two copies for each block |
+//! | [`plain`] | in the worker's own kernel | a system call |
+
+pub mod lean;
+pub mod plain;
+pub mod relayed;
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    Read,
+    /// A new file; one of that name is an error (`AlreadyExists`).
+    Create,
+    /// A new file in the place of one that may be there.
+    Replace,
+}
+
+/// A directory's files, by names without a slash in front.
+pub trait Files: Debug + Send + Sync {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As open(2) says.
+    fn open(&self, name: &str, opening: Opening) -> io::Result<Arc<dyn File>>;
+
+    /// Names of the files of a directory, in no order.
+    ///
+    /// # Errors
+    /// As readdir(3) says.
+    fn list(&self, name: &str) -> io::Result<Vec<String>>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As unlink(2) says.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Gives a file another name, in the place of one that has it.
+    ///
+    /// # Errors
+    /// As rename(2) says.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+}
+
+/// An open file, usable by several threads; closed when it is dropped.
+pub trait File: Debug + Send + Sync {
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// As fstat(2) says.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    ///
+    /// # Errors
+    /// As pread(2) says.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at an offset.
+    ///
+    /// # Errors
+    /// As pwrite(2) says; some may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Returns when what was written lasts.
+    ///
+    /// # Errors
+    /// As fsync(2) says.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A whole file.
+///
+/// # Errors
+/// As of [`Files::open`] and [`File::read_at`].
+pub fn read_all(files: &dyn Files, name: &str) -> io::Result<Vec<u8>> {
+    let file = files.open(name, Opening::Read)?;
+    let mut bytes = vec![0; usize::try_from(file.len()?).expect("a file that fits memory")];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

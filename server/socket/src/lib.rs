@@ -1,0 +1,2 @@
+//! TCP sockets of delegated operations, on a server loop.
+#![forbid(unsafe_code)]
