@@ -20,6 +20,7 @@ use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
+use crate::offload;
 use crate::place::surroundings;
 use crate::program;
 use crate::recover;
@@ -168,6 +169,7 @@ fn prepare(
         environment.set(DIRECT_VARIABLE, "0");
     }
     set_durable(environment, arguments)?;
+    offload::set(environment, arguments)?;
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");
     }

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod durable;
+mod offload;
 pub(crate) mod error;
 pub(crate) mod field;
 mod locks;
@@ -19,6 +20,7 @@ pub use cluster::{
     Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport, EtcdAccess,
 };
 pub use durable::Durable;
+pub use offload::Offload;
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;
@@ -62,6 +64,8 @@ pub struct Config {
     pub rpc: Rpc,
     /// Durable files of programs that are run by this configuration.
     pub durable: Durable,
+    /// Programs whose calls kernel cores make.
+    pub offload: Offload,
     /// The store, and areas of it.
     pub store: Store,
     /// Who may what.

@@ -306,6 +306,14 @@ pub struct RunArguments {
     /// flush of the file. It is made if it is not there (64 MiB), and recovered if it has something.
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
+    /// Have groups of the program's system calls made on kernel cores, where that is measured to pay:
+    /// files, metadata, sockets (these if none is named), signals, ipc, process. `always:GROUPS` does not
+    /// measure.
+    #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub offload: Option<String>,
+    /// The kernel cores for that, as numbers; without it the last core that the program may use.
+    #[arg(long, value_name = "CORES", value_delimiter = ',', requires = "offload")]
+    pub offload_cores: Vec<usize>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

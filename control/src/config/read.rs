@@ -10,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Offload, Quality, Rpc, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -65,6 +65,7 @@ impl Config {
             "class",
             "quality",
             "durable",
+            "offload",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
@@ -97,6 +98,9 @@ impl Config {
         }
         if let Some(field) = root.field("durable") {
             config.durable = Durable::read(&field)?;
+        }
+        if let Some(field) = root.field("offload") {
+            config.offload = Offload::read(&field)?;
         }
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
