@@ -41,6 +41,9 @@ extern "C" fn start() {
         stay_native(Native::Disabled);
     }
     let outcome = catch();
+    if let Ok(folder) = std::env::var(offload::stages::STAGES_VARIABLE) {
+        offload::stages::measure(&folder);
+    }
     if outcome.is_ok() {
         heliostat_base::process::prepare_forks(prepare_fork);
     }

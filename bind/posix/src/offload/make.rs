@@ -13,12 +13,11 @@ use heliostat_stub_posix::offload::Made;
 pub fn make(asked: &Asked) -> Made {
     let how = judged(asked.number).map(|judged| judged.judgement);
     let Some(Judgement::Made(how)) = how else { return Made::Plain };
-    let [first, second, third, fourth, ..] = asked.args;
+    let [first, second, ..] = asked.args;
     match how {
         How::AsItIs => ended(as_asked(asked)),
-        How::Read => read(first, second, third, u64::MAX),
-        How::ReadAt if (fourth as i64) < 0 => Made::Plain,
-        How::ReadAt => read(first, second, third, fourth),
+        How::Read => read(asked, HERE),
+        How::ReadAt => read(asked, asked.args[3]),
         How::ReadMany => read_many(asked),
         How::Write => write(asked),
         How::WriteMany => write_many(asked),
@@ -84,6 +83,8 @@ fn unless_waits(answer: i64) -> Made {
 
 /// preadv2(2), pwritev2(2): do not wait (source: linux/fs.h).
 const RWF_NOWAIT: u64 = 8;
+/// Instead of an offset: the descriptor's own (source: preadv2(2)).
+const HERE: u64 = u64::MAX;
 /// No call moves more (source: MAX_RW_COUNT, read(2)).
 const BYTES_MAX: u64 = 0x7fff_f000;
 /// Above this no buffer ends (source: TASK_SIZE, x86-64 with 4 levels of page tables).
@@ -94,49 +95,28 @@ fn is_plain(at: u64, length: u64) -> bool {
     at <= ADDRESS_MAX && length <= BYTES_MAX && length <= ADDRESS_MAX - at && length != 0
 }
 
-fn read(fd: u64, at: u64, length: u64, offset: u64) -> Made {
-    if !is_plain(at, length) {
+/// A file is read as asked, which waits for a disk at most; what is at an offset is nothing else.
+fn read(asked: &Asked, offset: u64) -> Made {
+    let [fd, at, length, ..] = asked.args;
+    if mode(fd) == Some(libc::S_IFREG) {
+        return ended(as_asked(asked));
+    }
+    if !is_plain(at, length) || offset != HERE {
         return Made::Plain;
     }
     let buffer = [at, length];
     let array = buffer.as_ptr() as u64;
-    let answer = call(Sysno::preadv2, [fd, array, 1, offset, 0, RWF_NOWAIT]);
-    match u64::try_from(answer) {
-        Ok(bytes) if bytes > 0 && bytes < length && mode(fd) == Some(libc::S_IFREG) => {
-            read_on(fd, [at, length], offset, bytes)
-        }
-        _ => unless_waits(answer),
-    }
+    unless_waits(call(Sysno::preadv2, [fd, array, 1, HERE, 0, RWF_NOWAIT]))
 }
 
-/// A file gives less only at its end: else a part of it was not in memory, and is read now, from the
-/// device. No other thread is kept waiting for longer than by a call of its own.
-fn read_on(fd: u64, [at, length]: [u64; 2], offset: u64, bytes: u64) -> Made {
-    let (at, left) = (at + bytes, length - bytes);
-    let more = match offset {
-        u64::MAX => call(Sysno::read, [fd, at, left, 0, 0, 0]),
-        offset => call(Sysno::pread64, [fd, at, left, offset + bytes, 0, 0]),
-    };
-    Made::Result(bytes as i64 + more.max(0))
-}
-
-/// What is short is the thread's own to judge, unless it can be made again from the start.
 fn read_many(asked: &Asked) -> Made {
-    let [fd, array, count, offset, high, flags] = asked.args;
-    let (offset, flags) = match Sysno::new(asked.number as usize) {
-        Some(Sysno::readv) => (u64::MAX, 0),
-        Some(Sysno::preadv) if (offset as i64) < 0 => return Made::Plain,
-        Some(Sysno::preadv) => (offset, 0),
-        _ => (offset, flags),
-    };
-    // The offset of a file would have moved by then.
-    if offset == u64::MAX && mode(fd) == Some(libc::S_IFREG) {
+    let [fd, array, count, ..] = asked.args;
+    if mode(fd) == Some(libc::S_IFREG) {
         return ended(as_asked(asked));
     }
-    let answer = call(Sysno::preadv2, [fd, array, count, offset, high, flags | RWF_NOWAIT]);
-    match answer > 0 && offset != u64::MAX {
-        true => ended(as_asked(asked)),
-        false => unless_waits(answer),
+    match asked.number == Sysno::readv as u32 {
+        true => unless_waits(call(Sysno::preadv2, [fd, array, count, HERE, 0, RWF_NOWAIT])),
+        false => Made::Plain,
     }
 }
 
@@ -174,7 +154,7 @@ fn write(asked: &Asked) -> Made {
     }
     let buffer = [at, length];
     let array = buffer.as_ptr() as u64;
-    part_of(call(Sysno::pwritev2, [fd, array, 1, u64::MAX, 0, RWF_NOWAIT]), length)
+    part_of(call(Sysno::pwritev2, [fd, array, 1, HERE, 0, RWF_NOWAIT]), length)
 }
 
 /// A descriptor that waits takes all of a write: what it has not taken at once is left to the thread.

@@ -18,11 +18,11 @@ pub use table::JUDGED;
 pub enum How {
     /// As it was asked.
     AsItIs,
-    /// read(2): as preadv2(2) at the descriptor's offset, which does not wait.
+    /// read(2): of a regular file as asked, else as preadv2(2), which does not wait (RWF_NOWAIT).
     Read,
-    /// pread64(2), likewise.
+    /// pread64(2): of a regular file.
     ReadAt,
-    /// readv(2), preadv(2) and preadv2(2), likewise.
+    /// readv(2), preadv(2) and preadv2(2), in these ways.
     ReadMany,
     /// write(2): regular files and descriptors that do not wait as asked, others without waiting.
     Write,
@@ -84,7 +84,7 @@ impl Judgement {
         match self {
             Judgement::Made(How::AsItIs) => "made",
             Judgement::Made(How::Read | How::ReadAt | How::ReadMany) => {
-                "made if it does not wait (RWF_NOWAIT)"
+                "made on regular files, and where it does not wait"
             }
             Judgement::Made(How::Write) => {
                 "made if it does not wait; what is left of it, its thread writes"

@@ -8,9 +8,12 @@ use heliostat_abi::code::Unoffloaded;
 use heliostat_abi::offload::Group;
 use heliostat_abi::session::report::OffloadCount;
 use heliostat_base::clock::{cycles, CycleRate};
+use heliostat_base::sync::AtomicI32;
+use heliostat_base::sync::Ordering::Relaxed;
+use heliostat_client::session;
 
 use super::rule::RULES;
-use crate::report;
+use crate::{owner, report};
 
 const GROUPS: usize = Group::ALL.len();
 const REASONS: usize = Unoffloaded::ALL.len();
@@ -68,6 +71,7 @@ const fn place_of(why: Unoffloaded) -> usize {
 #[cold]
 fn tell(counts: &Counts) {
     counts.calls.set(0);
+    be_known();
     for group in Group::ALL {
         let [offloaded, plain] = counts.by_group[group as usize].replace([0; 2]);
         report::count_offloaded(group, OffloadCount::Offloaded, u64::from(offloaded));
@@ -80,6 +84,16 @@ fn tell(counts: &Counts) {
     RULES.iter().for_each(|rule| rule.look_again(now));
 }
 
+/// The process for which a session was begun, so that somebody can be told.
+static KNOWN: AtomicI32 = AtomicI32::new(0);
+
+fn be_known() {
+    if KNOWN.swap(owner::pid(), Relaxed) != owner::pid() {
+        session::be_known();
+        RULES.iter().zip(Group::ALL).filter(|(rule, _)| rule.is_judged()).for_each(|(_, it)| judged(it));
+    }
+}
+
 /// Tells what was measured of a group.
 #[cold]
 pub fn judged(group: Group) {
@@ -89,9 +103,11 @@ pub fn judged(group: Group) {
     report::tell_offload_cost(group, OffloadCount::OffloadedNs, offloaded);
 }
 
-/// Tells the calling thread's last counts, before the process ends.
+/// Tells the calling thread's last counts, before the process ends; who has told nothing yet was short.
 pub fn before_exit() {
-    COUNTS.with(tell);
+    if KNOWN.load(Relaxed) == owner::pid() {
+        COUNTS.with(tell);
+    }
 }
 
 #[cfg(test)]
