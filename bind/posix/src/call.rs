@@ -4,8 +4,6 @@ use heliostat_base::sys::{check, raw, Errno};
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::Answer;
 
-use crate::offload;
-
 /// A caught call's registers.
 pub struct Call<'a> {
     /// The frame, for calls that wait in the kernel.
@@ -51,9 +49,6 @@ impl Call<'_> {
 
 /// The call as it is, made here; only for calls that do not block for long.
 pub fn by_kernel(call: &Call<'_>) -> Result<usize, Errno> {
-    if let Some(result) = offload::made(call.frame) {
-        return check(result as isize);
-    }
     let args = call.frame.args.map(|word| word as usize);
     // SAFETY: exactly the call the program made, with its own arguments.
     check(unsafe { raw(call.frame.rax as usize, args) })

@@ -111,14 +111,14 @@ pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
     // SAFETY: the trampoline passes its own live frame, exclusively, for the time of this call.
     let frame = unsafe { &mut *frame };
     if heliostat_stub_posix::offload::is_on() {
-        return offload::hook(frame);
+        return offload::hook(frame, answered);
     }
     answered(frame)
 }
 
 /// Answers a caught call, or says that the kernel is to make it.
 #[inline(always)]
-pub fn answered(frame: &mut SyscallFrame) -> Verdict {
+fn answered(frame: &mut SyscallFrame) -> Verdict {
     let call = &mut Call { frame };
     if flush::is_watched() {
         if let Some(verdict) = durable::gate(call) {

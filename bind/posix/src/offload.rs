@@ -15,7 +15,7 @@ use heliostat_base::clock::cycles;
 use heliostat_base::executor;
 use heliostat_base::guarded;
 use heliostat_base::sync::Ordering::Relaxed;
-use heliostat_base::sys::{raw, Sysno};
+use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_base::unforked::Unforked;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_ring::request::{Asked, Requests, EXECUTORS_MAX, WORDS};
@@ -23,7 +23,7 @@ use heliostat_stub_posix::offload::calls::{Judged, Judgement, Why};
 use heliostat_stub_posix::offload::executors::{self, IS_STAMPED};
 use heliostat_stub_posix::offload::{self, Answered, Program};
 
-use crate::dispatch;
+use crate::call::{self, Call};
 use crate::memory;
 
 /// The name that executors have among the threads of a process.
@@ -91,15 +91,18 @@ pub fn is_caught(number: u32) -> bool {
     of_all || offload::judged(number).is_some_and(is_made)
 }
 
-/// Answers a caught call of a program with offload.
-pub fn hook(frame: &mut SyscallFrame) -> Verdict {
+/// Answers a caught call of a program with offload; `answered` is how it would be without.
+pub fn hook(
+    frame: &mut SyscallFrame,
+    answered: impl Fn(&mut SyscallFrame) -> Verdict,
+) -> Verdict {
     let entered = if IS_STAMPED.load(Relaxed) { cycles() } else { 0 };
     match frame.rounds {
         0 => before(frame),
         _ => add_rest(frame),
     }
     loop {
-        let verdict = dispatch::answered(frame);
+        let verdict = answered(frame);
         let asked = match verdict {
             Verdict::Done => return verdict,
             Verdict::Pass => Asked { number: frame.rax as u32, args: frame.args },
@@ -122,15 +125,15 @@ pub fn hook(frame: &mut SyscallFrame) -> Verdict {
     }
 }
 
-/// The answer of a call that is made by the stub itself; `None` where it makes it.
-pub fn made(frame: &SyscallFrame) -> Option<i64> {
+/// The call as it is, made by an executor or here; only for calls that do not block for long.
+pub fn by_kernel(call: &Call<'_>) -> Result<usize, Errno> {
     if !offload::is_on() {
-        return None;
+        return call::by_kernel(call);
     }
-    match answer(&Asked { number: frame.rax as u32, args: frame.args }, 0) {
-        Answered::Done(result) => Some(result),
-        Answered::Rest(bytes) => Some(i64::from(bytes)),
-        Answered::Plainly => None,
+    match answer(&Asked { number: call.frame.rax as u32, args: call.frame.args }, 0) {
+        Answered::Done(result) => check(result as isize),
+        Answered::Rest(bytes) => Ok(bytes as usize),
+        Answered::Plainly => call::by_kernel(call),
     }
 }
 

@@ -13,6 +13,7 @@ use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_client::session;
 
 use super::rule::RULES;
+use crate::thread::Critical;
 use crate::{owner, report};
 
 const GROUPS: usize = Group::ALL.len();
@@ -89,6 +90,7 @@ static KNOWN: AtomicI32 = AtomicI32::new(0);
 
 fn be_known() {
     if KNOWN.swap(owner::pid(), Relaxed) != owner::pid() {
+        let _critical = Critical::enter();
         session::be_known();
         RULES.iter().zip(Group::ALL).filter(|(rule, _)| rule.is_judged()).for_each(|(_, it)| judged(it));
     }
