@@ -8,7 +8,7 @@ pub mod stages;
 
 use std::sync::OnceLock;
 
-use heliostat_abi::offload::{Group, Request};
+use heliostat_abi::offload::{Group, Request, STAGES_VARIABLE};
 use heliostat_abi::place::{OFFLOAD_CORES_VARIABLE, OFFLOAD_VARIABLE};
 use heliostat_base::affinity;
 use heliostat_base::clock::cycles;
@@ -37,7 +37,7 @@ static MEMORY: OnceLock<&'static Unforked> = OnceLock::new();
 /// Reads what is asked for and prepares it; true when calls are to be caught for it.
 pub fn begin() -> bool {
     // Who measures the stages wants them all, whatever they cost.
-    let is_measured = std::env::var_os(stages::STAGES_VARIABLE).is_some();
+    let is_measured = std::env::var_os(STAGES_VARIABLE).is_some();
     let text = if is_measured { Ok("always".to_owned()) } else { std::env::var(OFFLOAD_VARIABLE) };
     let Ok(request) = text.map_or(Ok(Request::default()), |text| Request::parse(&text)) else {
         return false;

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use heliostat_abi::code::Native;
+use heliostat_abi::offload::STAGES_VARIABLE;
 use heliostat_abi::place::{
     DIRECT_VARIABLE, IMAGE_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
     VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
@@ -41,7 +42,7 @@ extern "C" fn start() {
         stay_native(Native::Disabled);
     }
     let outcome = catch();
-    if let Ok(folder) = std::env::var(offload::stages::STAGES_VARIABLE) {
+    if let Ok(folder) = std::env::var(STAGES_VARIABLE) {
         offload::stages::measure(&folder);
     }
     if outcome.is_ok() {

@@ -96,12 +96,7 @@ impl Config {
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
         }
-        if let Some(field) = root.field("durable") {
-            config.durable = Durable::read(&field)?;
-        }
-        if let Some(field) = root.field("offload") {
-            config.offload = Offload::read(&field)?;
-        }
+        read_programs(&root, &mut config)?;
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
@@ -120,6 +115,17 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// What the command that runs a program reads.
+fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
+    if let Some(field) = root.field("durable") {
+        config.durable = Durable::read(&field)?;
+    }
+    if let Some(field) = root.field("offload") {
+        config.offload = Offload::read(&field)?;
+    }
+    Ok(())
 }
 
 fn read_daemon(field: &Field<'_>) -> Result<Daemon, ConfigError> {

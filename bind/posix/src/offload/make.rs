@@ -325,7 +325,7 @@ mod tests {
             std::ffi::CString::new(folder.join(name).into_os_string().into_encoded_bytes()).unwrap()
         };
         let (file, fifo) = (name("file"), name("fifo"));
-        // SAFETY: C strings.
+        // SAFETY: a path that ends with a zero byte.
         assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
         let flags = (libc::O_CREAT | libc::O_RDWR) as u64;
         let open = |path: &std::ffi::CStr| {

@@ -18,9 +18,6 @@ use heliostat_base::sys::{raw, Sysno};
 use heliostat_ring::request::Stamp;
 use heliostat_stub_posix::offload::{self, executors};
 
-/// Has the stub measure, and end; the value is a folder for its file.
-pub const STAGES_VARIABLE: &str = "HELIOSTAT_OFFLOAD_STAGES";
-
 const ROUNDS: usize = 4000;
 /// Rounds before the first that counts.
 const ROUNDS_WARM: usize = 200;
@@ -55,7 +52,7 @@ const CALLS: [Measured; 5] = [
     },
     Measured {
         name: "write",
-        // SAFETY: as above.
+        // SAFETY: so many bytes are in the buffer.
         by_libc: |it| unsafe { libc::write(it.fd, it.buffer.as_ptr().cast(), BYTES) as i64 },
         number: Sysno::write,
         args: |it| [it.fd as usize, it.buffer.as_ptr() as usize, BYTES, 0, 0, 0],
