@@ -13,7 +13,7 @@ use heliostat_base::affinity;
 use heliostat_base::clock::cycles;
 use heliostat_base::spin::Spin;
 use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
-use heliostat_base::sync::{AtomicBool, AtomicU64};
+use heliostat_base::sync::AtomicBool;
 use heliostat_ring::request::{Answer, Asked, Requests, Stamp, LINES_MAX};
 
 use super::{Made, Program};
@@ -36,10 +36,6 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Moments are noted (`stages`).
 pub static IS_STAMPED: AtomicBool = AtomicBool::new(false);
-/// Sweeps that found something, and what they found: a batch is their ratio.
-pub static SWEEPS: AtomicU64 = AtomicU64::new(0);
-/// See [`SWEEPS`].
-pub static SWEPT: AtomicU64 = AtomicU64::new(0);
 
 /// Makes sure that an executor runs; false where it does not (yet), or not any more.
 #[inline]
@@ -108,8 +104,6 @@ pub fn run(program: &Program, executor: usize) {
         });
         waiting.try_again(program);
         if found > 0 {
-            SWEEPS.fetch_add(1, Relaxed);
-            SWEPT.fetch_add(found as u64, Relaxed);
             last = cycles();
         } else if waiting.is_empty() && cycles().wrapping_sub(last) > LOOK_CYCLES {
             requests.sleep(executor, LINES_MAX, None, is_stopped);
