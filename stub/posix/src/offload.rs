@@ -151,6 +151,9 @@ pub fn answer(judged: &Judged, asked: &Asked, entered: u64) -> Answered {
             (answered, why)
         }
     };
+    if why == Unoffloaded::Late {
+        RULES[judged.group as usize].late(cycles());
+    }
     told::count(judged.group, why);
     answered
 }

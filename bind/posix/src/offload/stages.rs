@@ -15,7 +15,7 @@ use heliostat_base::affinity;
 use heliostat_base::clock::{cycles, CycleRate};
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_base::sys::{raw, Sysno};
-use heliostat_ring::request::Stamp;
+use heliostat_ring::request::STAMPS;
 use heliostat_stub_posix::offload::{self, executors};
 
 const ROUNDS: usize = 4000;
@@ -155,11 +155,9 @@ fn one(call: &Measured, it: &mut Place) -> String {
         let answer = (call.by_libc)(it);
         let after = cycles();
         (call.after)(it, answer);
-        // A call that went plainly has left the moments of the one before it.
-        let Some(stamps) = offload::stamps().filter(|stamps| stamps[Stamp::Entered as usize] >= before)
-        else {
-            continue;
-        };
+        // A call that went plainly has left moments of the one before it.
+        let is_whole = |stamps: &[u64; STAMPS]| stamps[0] >= before && stamps.is_sorted();
+        let Some(stamps) = offload::stamps().filter(is_whole) else { continue };
         if round < ROUNDS_WARM {
             continue;
         }

@@ -22,6 +22,9 @@ pub const SAMPLES: usize = 32;
 const SAMPLES_MIN: usize = 12;
 /// How much cheaper an offloaded call has to be, in parts of a hundred.
 const GAIN_PERCENT: u64 = 5;
+/// Calls that no executor took in time, since somebody has last told what it counted, that end offload of a
+/// group for now: its core has become another's.
+const LATES_MAX: u32 = 8;
 /// Cycles until a judgement is tried again, at first and at most: 2 s and 64 s at 2 GHz.
 const REST_CYCLES_MIN: u64 = 4_000_000_000;
 const REST_CYCLES_MAX: u64 = 32 * REST_CYCLES_MIN;
@@ -58,6 +61,7 @@ pub struct Rule {
     medians: [AtomicU64; 2],
     again_at: AtomicU64,
     rest: AtomicU64,
+    lates: AtomicU32,
 }
 
 impl Rule {
@@ -74,6 +78,7 @@ impl Rule {
             medians: [AtomicU64::new(0), AtomicU64::new(0)],
             again_at: AtomicU64::new(0),
             rest: AtomicU64::new(REST_CYCLES_MIN),
+            lates: AtomicU32::new(0),
         }
     }
 
@@ -155,9 +160,21 @@ impl Rule {
         found.get(count / 2).map(|cycles| u64::from(*cycles))
     }
 
+    /// Notes that no executor took a call in time.
+    #[cold]
+    pub fn late(&self, now: u64) {
+        if self.lates.fetch_add(1, Relaxed) + 1 < LATES_MAX {
+            return;
+        }
+        self.lates.store(0, Relaxed);
+        self.again_at.store(now.saturating_add(self.rest.load(Relaxed)), Relaxed);
+        let _ = self.phase.compare_exchange(OFFLOADED, PLAIN, Release, Relaxed);
+    }
+
     /// Begins to measure anew where it is time. Asked now and then: samples that a fork has left without
     /// their threads come to an end by it too.
     pub fn look_again(&self, now: u64) {
+        self.lates.store(0, Relaxed);
         let phase = self.phase.load(Relaxed);
         let is_stuck = phase == MEASURING && self.turn.load(Relaxed) as usize > 2 * SAMPLES;
         if !is_stuck && (!self.is_judged() || now < self.again_at.load(Relaxed)) {
@@ -232,6 +249,16 @@ mod tests {
         assert_eq!(rule.way(), Way::Offloaded);
         rule.look_again(10 + 2 * REST_CYCLES_MIN);
         assert_eq!(rule.way(), Way::Offloaded);
+    }
+
+    #[test]
+    fn an_executor_whose_core_is_taken_is_not_asked_any_more() {
+        let rule = warm();
+        measure(&rule, 1000, Some(100), 0);
+        (1..LATES_MAX).for_each(|_| rule.late(9));
+        assert_eq!(rule.way(), Way::Offloaded);
+        rule.late(9);
+        assert_eq!(rule.way(), Way::Plain);
     }
 
     #[test]
