@@ -6,6 +6,7 @@ that each way of making one is met.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -250,6 +251,14 @@ def test_explain_tells_groups_and_reasons(harness):
     kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
     told = harness.call("explain", str(found.pid))
     assert "offload of metadata: " in told and "measured here" in told, told
+
+
+def test_calls_are_made_by_executors_where_that_is_asked_for(harness):
+    code = "import os, time\nfor _ in range(5000): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
+    found = start(harness, [sys.executable, "-c", code], groups="always:metadata")
+    kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
+    told = json.loads(harness.call("explain", str(found.pid), "--json"))
+    assert told["offloaded"]["metadata"]["offloaded"] > 1000, told
 
 
 def test_a_rule_of_the_configuration_asks_and_a_wrong_group_is_refused():

@@ -46,6 +46,8 @@ const PART: u32 = 1 << 31;
 /// A call that nobody has taken is withdrawn after so long, some 40 us: the executor is waking up, or
 /// its core is another's.
 const LATE_CYCLES: u64 = 100_000;
+/// The same where nothing is measured, some 0.4 ms: calls are to go there though the core is shared.
+const LATE_CYCLES_ALWAYS: u64 = 1_000_000;
 /// For so long a thread looks without giving its core away, some 2 us.
 const EAGER_CYCLES: u64 = 5_000;
 /// Who waits for a call that is being made looks for so long before it sleeps, some 20 us.
@@ -208,7 +210,8 @@ fn offloaded(program: &Program, asked: &Asked, entered: u64) -> (Answered, Unoff
         requests.stamp(line, Stamp::Asked, cycles());
     }
     requests.submit(executor, line);
-    let answer = await_answer(requests, line);
+    let late = if program.request.is_always() { LATE_CYCLES_ALWAYS } else { LATE_CYCLES };
+    let answer = await_answer(requests, line, late);
     if is_stamped {
         requests.stamp(line, Stamp::Seen, cycles());
     }
@@ -223,7 +226,7 @@ fn offloaded(program: &Program, asked: &Asked, entered: u64) -> (Answered, Unoff
 }
 
 /// Looks for the answer, then sleeps for it; `None` when nobody took the call, which is withdrawn.
-fn await_answer(requests: &Requests, line: usize) -> Option<Answer> {
+fn await_answer(requests: &Requests, line: usize, late_cycles: u64) -> Option<Answer> {
     let began = cycles();
     let mut spin = Spin::new();
     loop {
@@ -231,10 +234,10 @@ fn await_answer(requests: &Requests, line: usize) -> Option<Answer> {
             return Some(answer);
         }
         let passed = cycles().wrapping_sub(began);
-        if passed > LATE_CYCLES && requests.withdraw(line) {
+        if passed > late_cycles && requests.withdraw(line) {
             return None;
         }
-        if passed > LATE_CYCLES + LOOK_CYCLES {
+        if passed > late_cycles + LOOK_CYCLES {
             // It is being made, by a disk perhaps; only its answer ends this.
             requests.sleep_for_answer(line, None);
             continue;
