@@ -177,7 +177,11 @@ impl Rule {
         self.lates.store(0, Relaxed);
         let phase = self.phase.load(Relaxed);
         let is_stuck = phase == MEASURING && self.turn.load(Relaxed) as usize > 2 * SAMPLES;
-        if !is_stuck && (!self.is_judged() || now < self.again_at.load(Relaxed)) {
+        if is_stuck && self.again_at.load(Relaxed) == 0 {
+            // Of many threads the last samples may take long: those that never come are waited for once.
+            self.again_at.store(now.saturating_add(REST_CYCLES_MIN), Relaxed);
+        }
+        if !(is_stuck || self.is_judged()) || now < self.again_at.load(Relaxed) {
             return;
         }
         // The others go on as judged until there are turns to take again.
@@ -267,6 +271,8 @@ mod tests {
         (0..=2 * SAMPLES).for_each(|_| _ = rule.way());
         assert_eq!(rule.way(), Way::Plain);
         rule.look_again(1);
+        assert_eq!(rule.way(), Way::Plain);
+        rule.look_again(1 + REST_CYCLES_MIN);
         measure(&rule, 5, Some(3), 1);
     }
 }
