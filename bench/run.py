@@ -23,6 +23,7 @@ NAMES = [
     "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
     "peers", "coprocessor", "solros",
     "network", "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
+    "delegated", "memory", "cluster", "isolation", "contended", "contention", "ring", "log", "wordcount", "durable",
     "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
     "peers",

@@ -21,6 +21,7 @@ use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
+use crate::offload;
 use crate::place::surroundings;
 use crate::program;
 use crate::recover;
@@ -174,6 +175,7 @@ fn prepare(
     if !arguments.share.is_empty() {
         environment.set(SHARE_VARIABLE, arguments.share.join(","));
     }
+    offload::set(environment, arguments)?;
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");
     }

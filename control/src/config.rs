@@ -7,6 +7,7 @@
 mod cluster;
 mod cores;
 mod durable;
+mod offload;
 pub(crate) mod error;
 pub(crate) mod field;
 mod listener;
@@ -23,6 +24,7 @@ pub use cluster::{
 };
 pub use cores::{ProgramPlace, ProgramRule, ProgramRules};
 pub use durable::Durable;
+pub use offload::Offload;
 pub use error::{ConfigError, Fault};
 pub use listener::{SharedAddress, SharedAddresses};
 pub use locks::Locks;
@@ -70,6 +72,8 @@ pub struct Config {
     pub network: Network,
     /// Durable files of programs that are run by this configuration.
     pub durable: Durable,
+    /// Programs whose calls kernel cores make.
+    pub offload: Offload,
     /// The store, and areas of it.
     pub store: Store,
     /// Where programs belong when cores are parted.

@@ -8,10 +8,12 @@ use heliostat_stub_posix::net::{demote, option, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::{file, flush, process};
 
-use crate::call::{by_kernel, Call};
+use crate::call::Call;
 use crate::files;
 use crate::memory;
 use crate::{sockets, spawn};
+use crate::offload::by_kernel;
+use crate::spawn;
 
 /// close(2)
 pub fn close(call: &mut Call<'_>) -> Verdict {

@@ -9,6 +9,10 @@ use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
 use crate::{descriptors, durable, events, fault, files, harmless, mappings, messages, queues, sealed, signal, sockets, spawn, transfer, uring};
+use crate::{
+    descriptors, durable, events, fault, files, harmless, mappings, messages, offload, sealed,
+    signal, sockets, spawn, transfer, uring,
+};
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
 const CAUGHT: &[Sysno] = &[
@@ -98,7 +102,12 @@ pub fn is_caught_durable(number: Option<u32>) -> bool {
     is_caught(number) || number.is_some_and(harmless::is_to_be_caught)
 }
 
-/// Both.
+/// As `is_caught`, where calls are offloaded: those that may be, and those that end it.
+pub fn is_caught_offload(number: Option<u32>) -> bool {
+    is_caught(number) || number.is_some_and(offload::is_caught)
+}
+
+/// Sealed and durable.
 pub fn is_caught_sealed_durable(number: Option<u32>) -> bool {
     is_caught_sealed(number) || is_caught_durable(number)
 }
@@ -107,6 +116,15 @@ pub fn is_caught_sealed_durable(number: Option<u32>) -> bool {
 pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
     // SAFETY: the trampoline passes its own live frame, exclusively, for the time of this call.
     let frame = unsafe { &mut *frame };
+    if heliostat_stub_posix::offload::is_on() {
+        return offload::hook(frame, answered);
+    }
+    answered(frame)
+}
+
+/// Answers a caught call, or says that the kernel is to make it.
+#[inline(always)]
+fn answered(frame: &mut SyscallFrame) -> Verdict {
     let call = &mut Call { frame };
     if flush::is_watched() {
         if let Some(verdict) = durable::gate(call) {

@@ -339,6 +339,14 @@ pub struct RunArguments {
     /// is given to one of them by a rule (least-load unless named). May be repeated.
     #[arg(long, value_name = "PORT[:RULE]", value_parser = listener::parse_share)]
     pub share: Vec<String>,
+    /// Have groups of the program's system calls made on kernel cores, where that is measured to pay:
+    /// files, metadata, sockets (these if none is named), signals, ipc, process. `always:GROUPS` does not
+    /// measure.
+    #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub offload: Option<String>,
+    /// The kernel cores for that, as numbers; without it the last core that the program may use.
+    #[arg(long, value_name = "CORES", value_delimiter = ',', requires = "offload")]
+    pub offload_cores: Vec<usize>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

@@ -13,6 +13,7 @@ use super::{
     Memory, ProgramRules, Quality, Rpc, Store, LOOPS_MAX,
     Memory, Network, Quality, Rpc, Store, LOOPS_MAX,
     Memory, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
+    Memory, Offload, Quality, Rpc, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -70,6 +71,7 @@ impl Config {
             "quality",
             "durable",
             "cores",
+            "offload",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
@@ -103,9 +105,7 @@ impl Config {
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
         }
-        if let Some(field) = root.field("durable") {
-            config.durable = Durable::read(&field)?;
-        }
+        read_programs(&root, &mut config)?;
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
@@ -129,6 +129,17 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// What the command that runs a program reads.
+fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
+    if let Some(field) = root.field("durable") {
+        config.durable = Durable::read(&field)?;
+    }
+    if let Some(field) = root.field("offload") {
+        config.offload = Offload::read(&field)?;
+    }
+    Ok(())
 }
 
 fn read_daemon(field: &Field<'_>) -> Result<Daemon, ConfigError> {
