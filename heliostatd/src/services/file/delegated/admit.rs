@@ -306,5 +306,11 @@ fn ways_json(stats: &FileStats) -> Value {
     let each = stats.taken().map(|(way, transfers, bytes)| {
         (way.name().to_owned(), json!({ "transfers": transfers, "bytes": bytes }))
     });
-    Value::Object(each.collect::<Map<_, _>>())
+    let mut all: Map<_, _> = each.collect();
+    if stats.followed() > 0 {
+        // Large reads that would have gone past the caches.
+        let why = "another session reads the file behind this one: the cache was filled for both";
+        all.insert("followed".into(), json!({ "transfers": stats.followed(), "why": why }));
+    }
+    Value::Object(all)
 }
