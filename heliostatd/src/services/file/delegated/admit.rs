@@ -272,7 +272,11 @@ impl Daemon {
             let asked = if seen.is_buffered { "; it was opened for the buffered way" } else { "" };
             let why = format!("{}{asked}", why.text());
             let (ways, is_buffered) = (ways_json(&seen.stats), seen.is_buffered);
-            json!({ "path": seen.path, "ways": ways, "why": why, "buffered": is_buffered })
+            let followed = seen.stats.followed();
+            json!({
+                "path": seen.path, "ways": ways, "why": why, "buffered": is_buffered,
+                "followed": followed,
+            })
         });
         each.collect()
     }
@@ -306,11 +310,5 @@ fn ways_json(stats: &FileStats) -> Value {
     let each = stats.taken().map(|(way, transfers, bytes)| {
         (way.name().to_owned(), json!({ "transfers": transfers, "bytes": bytes }))
     });
-    let mut all: Map<_, _> = each.collect();
-    if stats.followed() > 0 {
-        // Large reads that would have gone past the caches.
-        let why = "another session reads the file behind this one: the cache was filled for both";
-        all.insert("followed".into(), json!({ "transfers": stats.followed(), "why": why }));
-    }
-    Value::Object(all)
+    Value::Object(each.collect::<Map<_, _>>())
 }
