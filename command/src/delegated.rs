@@ -126,8 +126,11 @@ mod tests {
         let text = explain_text(&json!({ "delegated": files, "delegated_rule": rule }));
         let lines: Vec<_> = text.lines().collect();
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words(lines[2]), "/ab 3 cached 12.0 KiB a writer came; 2 large reads \
-             filled the cache for a session behind this one");
+        assert_eq!(
+            words(lines[2]),
+            "/ab 3 cached 12.0 KiB a writer came; 2 large reads \
+             filled the cache for a session behind this one"
+        );
         assert_eq!(words(lines[3]), "1 kernel 10 B");
         assert_eq!(words(lines[4]), "/c 0 0 B empty");
         assert!(lines[5].starts_with("rule: reads of 256.0 KiB and more"), "{text}");

@@ -28,7 +28,9 @@ fn defined() -> BTreeMap<&'static str, u64> {
 
 fn kinds() -> Vec<(String, u64)> {
     let in_header = |kind: OpKind| STUB.contains(&format!("HL_OP_{}", kind.name().to_uppercase()));
-    let named = OpKind::ALL.into_iter().filter(|kind| in_header(*kind) || defined().contains_key(&*name_of(*kind)));
+    let named = OpKind::ALL
+        .into_iter()
+        .filter(|kind| in_header(*kind) || defined().contains_key(&*name_of(*kind)));
     named.map(|kind| (name_of(kind), kind as u64)).collect()
 }
 

@@ -41,7 +41,8 @@ impl WorkerSession {
         let memory = |error| Fault::Word(format!("memory of {bytes} bytes: {error}"));
         let length = usize::try_from(bytes).map_err(|error| Fault::Word(error.to_string()))?;
         let window = SharedMapping::create_fd(c"heliostat-lean", length).map_err(memory)?;
-        let facts = SharedMapping::map(window.as_raw_fd(), 0, 4096, Access::ReadWrite).map_err(memory)?;
+        let facts =
+            SharedMapping::map(window.as_raw_fd(), 0, 4096, Access::ReadWrite).map_err(memory)?;
         let connection = connect(here).map_err(Fault::Client)?;
         let asker = Asker { connection: &connection };
         asker.ask(&Request::Hello { program: format!("lean worker {worker}") }, &[])?;
@@ -49,8 +50,7 @@ impl WorkerSession {
         let files = asker.rings(&Request::Delegate { members: 0 }, window.as_raw_fd())?;
         let session = Request::Own(SocketRequest::Session.encode());
         let sockets = asker.rings(&session, window.as_raw_fd())?;
-        let told =
-            Facts { window_bytes: bytes, worker, workers, queues: HAS_FILES | HAS_SOCKETS };
+        let told = Facts { window_bytes: bytes, worker, workers, queues: HAS_FILES | HAS_SOCKETS };
         // The page has room for them.
         let _ = facts.copy_in(0, &told.encode());
         Ok(WorkerSession { connection, window, files, sockets, facts })
