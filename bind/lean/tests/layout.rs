@@ -7,9 +7,9 @@ use heliostat_abi::file::delegated as files;
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::lean;
 use heliostat_abi::socket::operation as sockets;
+use heliostat_bind_lean::HEADERS;
 
 const HEADER: &str = include_str!("../include/heliostat_lean_layout.h");
-const STUB: &str = include_str!("../include/heliostat_lean.h");
 
 /// The numbers that the header defines.
 fn defined() -> BTreeMap<&'static str, u64> {

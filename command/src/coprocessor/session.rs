@@ -9,6 +9,7 @@ use heliostat_abi::socket::SocketRequest;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;
+use heliostat_base::sync::Ordering::Release;
 use heliostat_client::{exchange, ControlError};
 
 use super::grants::Reach;
@@ -63,7 +64,6 @@ impl WorkerSession {
 
     /// Tells the worker that nobody answers it any more.
     pub fn end(&self, errno: i32) {
-        use std::sync::atomic::Ordering::Release;
         self.facts.atomic_u32(OVER_AT).store(errno.unsigned_abs(), Release);
     }
 }

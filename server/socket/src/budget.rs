@@ -1,7 +1,8 @@
 //! How many sockets there may be: counted by every loop at once, for a user and for the node.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+
+use heliostat_base::sync::{AtomicU64, Ordering::Relaxed};
 
 /// So many sockets, of which some are in use.
 #[derive(Debug)]

@@ -29,6 +29,7 @@ mod service;
 mod socket;
 mod sockets;
 mod transfer;
+mod wait;
 mod watch;
 
 pub use budget::{Budget, Slot};
