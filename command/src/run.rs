@@ -136,7 +136,8 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
         Err(why) => return not_run(&file.to_string_lossy(), &why),
     };
     let (tells, kept) = (arguments.verbose, arguments.seal.keep.clone());
-    let seal = sealed::Seal { policy, besides, folder, control, trace, identities, untold, kept, tells };
+    let seal =
+        sealed::Seal { policy, besides, folder, control, trace, identities, untold, kept, tells };
     sealed::run(&program, seal)
 }
 

@@ -6,9 +6,13 @@
 #![forbid(unsafe_code)]
 
 /// Each header: its file's name and its text.
-pub const HEADERS: [(&str, &str); 4] = [
+pub const HEADERS: [(&str, &str); 8] = [
     ("heliostat_lean.h", include_str!("../include/heliostat_lean.h")),
     ("heliostat_lean_atomics.h", include_str!("../include/heliostat_lean_atomics.h")),
     ("heliostat_lean_layout.h", include_str!("../include/heliostat_lean_layout.h")),
+    ("heliostat_lean_operations.h", include_str!("../include/heliostat_lean_operations.h")),
+    ("heliostat_lean_files.h", include_str!("../include/heliostat_lean_files.h")),
+    ("heliostat_lean_sockets.h", include_str!("../include/heliostat_lean_sockets.h")),
+    ("heliostat_lean_warps.h", include_str!("../include/heliostat_lean_warps.h")),
     ("heliostat_lean_host.h", include_str!("../include/heliostat_lean_host.h")),
 ];

@@ -7,9 +7,9 @@ use heliostat_abi::file::delegated as files;
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::lean;
 use heliostat_abi::socket::operation as sockets;
+use heliostat_bind_lean::HEADERS;
 
 const HEADER: &str = include_str!("../include/heliostat_lean_layout.h");
-const STUB: &str = include_str!("../include/heliostat_lean.h");
 
 /// The numbers that the header defines.
 fn defined() -> BTreeMap<&'static str, u64> {
@@ -28,7 +28,9 @@ fn defined() -> BTreeMap<&'static str, u64> {
 
 fn kinds() -> Vec<(String, u64)> {
     let in_header = |kind: OpKind| STUB.contains(&format!("HL_OP_{}", kind.name().to_uppercase()));
-    let named = OpKind::ALL.into_iter().filter(|kind| in_header(*kind) || defined().contains_key(&*name_of(*kind)));
+    let named = OpKind::ALL
+        .into_iter()
+        .filter(|kind| in_header(*kind) || defined().contains_key(&*name_of(*kind)));
     named.map(|kind| (name_of(kind), kind as u64)).collect()
 }
 

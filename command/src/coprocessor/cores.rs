@@ -15,8 +15,10 @@ pub(super) fn parse(text: Option<&str>) -> Result<Vec<usize>, Fault> {
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| text.parse().ok().filter(|core| *core < CPUS_MAX);
-        let (first, last): (usize, usize) =
-            number(first).zip(number(last)).filter(|(first, last)| first <= last).ok_or_else(wrong)?;
+        let (first, last): (usize, usize) = number(first)
+            .zip(number(last))
+            .filter(|(first, last)| first <= last)
+            .ok_or_else(wrong)?;
         cores.extend(first..=last);
     }
     Ok(cores)

@@ -35,7 +35,8 @@ pub(super) fn reach(arguments: &CoprocessorArguments) -> Result<Reach, Fault> {
         reach.folders.push(folder(word)?);
     }
     for word in &arguments.listen {
-        let endpoint = Endpoint::parse_listen(word).map_err(|error| wrong("--listen", word, &error))?;
+        let endpoint =
+            Endpoint::parse_listen(word).map_err(|error| wrong("--listen", word, &error))?;
         add(&mut reach, Access::Listen, &endpoint, word)?;
     }
     for word in &arguments.connect {

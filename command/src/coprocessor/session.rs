@@ -9,6 +9,7 @@ use heliostat_abi::socket::SocketRequest;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;
+use heliostat_base::sync::Ordering::Release;
 use heliostat_client::{exchange, ControlError};
 
 use super::grants::Reach;
@@ -41,7 +42,8 @@ impl WorkerSession {
         let memory = |error| Fault::Word(format!("memory of {bytes} bytes: {error}"));
         let length = usize::try_from(bytes).map_err(|error| Fault::Word(error.to_string()))?;
         let window = SharedMapping::create_fd(c"heliostat-lean", length).map_err(memory)?;
-        let facts = SharedMapping::map(window.as_raw_fd(), 0, 4096, Access::ReadWrite).map_err(memory)?;
+        let facts =
+            SharedMapping::map(window.as_raw_fd(), 0, 4096, Access::ReadWrite).map_err(memory)?;
         let connection = connect(here).map_err(Fault::Client)?;
         let asker = Asker { connection: &connection };
         asker.ask(&Request::Hello { program: format!("lean worker {worker}") }, &[])?;
@@ -49,8 +51,7 @@ impl WorkerSession {
         let files = asker.rings(&Request::Delegate { members: 0 }, window.as_raw_fd())?;
         let session = Request::Own(SocketRequest::Session.encode());
         let sockets = asker.rings(&session, window.as_raw_fd())?;
-        let told =
-            Facts { window_bytes: bytes, worker, workers, queues: HAS_FILES | HAS_SOCKETS };
+        let told = Facts { window_bytes: bytes, worker, workers, queues: HAS_FILES | HAS_SOCKETS };
         // The page has room for them.
         let _ = facts.copy_in(0, &told.encode());
         Ok(WorkerSession { connection, window, files, sockets, facts })
@@ -63,7 +64,6 @@ impl WorkerSession {
 
     /// Tells the worker that nobody answers it any more.
     pub fn end(&self, errno: i32) {
-        use std::sync::atomic::Ordering::Release;
         self.facts.atomic_u32(OVER_AT).store(errno.unsigned_abs(), Release);
     }
 }

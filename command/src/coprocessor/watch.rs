@@ -6,7 +6,6 @@
 //! costs on the host; one that can make a futex(2) call needs none of it.
 
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::futex::wake;
 use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_base::sync::{AtomicBool, Ordering};
 
 use super::Fault;
 

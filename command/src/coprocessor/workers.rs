@@ -76,8 +76,7 @@ fn begin(
     cores: &[usize],
     (number, restarts): (u32, u32),
 ) -> Result<Worker, Fault> {
-    let session =
-        WorkerSession::open(here, reach, arguments.window, (number, arguments.workers))?;
+    let session = WorkerSession::open(here, reach, arguments.window, (number, arguments.workers))?;
     let core = cores.get(number as usize % cores.len().max(1)).copied();
     let watcher = match arguments.watch {
         true => Some(Watcher::start(&[&session.files, &session.sockets])?),

@@ -78,8 +78,9 @@ impl Service for Sockets {
     }
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        let owner = daemon.own_uid;
         let sockets = &mut daemon.services.socket;
-        sockets.set_limits(&shares::sockets(config));
+        sockets.set_limits(&shares::sockets(config), owner);
         if let Some(server) = &mut sockets.server {
             server.quota.set_shares(shares::socket_sessions(config));
         }

@@ -35,18 +35,21 @@ impl DelegatedSockets {
     }
 
     /// How many sockets a user may have.
-    pub fn budget(&mut self, user: u32, shares: &Shares) -> Arc<Budget> {
+    pub fn budget(&mut self, user: u32, most: u64) -> Arc<Budget> {
         // Of users without sockets nothing need be known.
         self.of_users.retain(|_, budget| budget.used() > 0 || Arc::strong_count(budget) > 1);
         let whole = &self.whole;
-        let made = || Budget::new(shares.user, Some(whole.clone()));
+        let made = || Budget::new(most, Some(whole.clone()));
         self.of_users.entry(user).or_insert_with(made).clone()
     }
 
-    /// Takes new limits over.
-    pub fn set_limits(&mut self, shares: &Shares) {
+    /// Takes new limits over; `owner` is the control plane's own user.
+    pub fn set_limits(&mut self, shares: &Shares, owner: u32) {
         self.whole.set_most(shares.all);
-        self.of_users.values().for_each(|budget| budget.set_most(shares.user));
+        for (user, budget) in &self.of_users {
+            let is_trusted = *user == 0 || *user == owner;
+            budget.set_most(if is_trusted { shares.trusted } else { shares.user });
+        }
     }
 
     /// How many sockets there are, and may be.

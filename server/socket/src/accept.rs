@@ -12,9 +12,9 @@ use rustix::net::sockopt::set_tcp_nodelay;
 use super::address::put;
 use super::listener::{Listener, Next};
 use super::message::{Arrived, SocketOrder};
-use super::serve::{wait, For};
 use super::socket::Kind;
 use super::sockets::Sockets;
+use super::wait::{wait, For};
 
 /// Connections of one listener that are handed out before others have their turn.
 const AT_ONCE: usize = 64;

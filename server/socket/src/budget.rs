@@ -1,7 +1,8 @@
 //! How many sockets there may be: counted by every loop at once, for a user and for the node.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+
+use heliostat_base::sync::{AtomicU64, Ordering::Relaxed};
 
 /// So many sockets, of which some are in use.
 #[derive(Debug)]
@@ -76,7 +77,8 @@ mod tests {
     #[test]
     fn a_part_takes_no_more_than_its_own_and_all_parts_no_more_than_the_whole() {
         let whole = Budget::new(3, None);
-        let (one, other) = (Budget::new(2, Some(whole.clone())), Budget::new(2, Some(whole.clone())));
+        let (one, other) =
+            (Budget::new(2, Some(whole.clone())), Budget::new(2, Some(whole.clone())));
         let first = (one.take(), one.take());
         assert!(first.0.is_some() && first.1.is_some() && one.take().is_none());
         let second = other.take();

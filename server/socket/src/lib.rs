@@ -29,11 +29,12 @@ mod service;
 mod socket;
 mod sockets;
 mod transfer;
+mod wait;
 mod watch;
 
 pub use budget::{Budget, Slot};
 pub use guest::{Guest, Judge};
-pub use listener::{Listeners, ListenerState};
+pub use listener::{ListenerState, Listeners};
 pub use message::{Arrived, SocketEvent, SocketOrder};
 pub use sockets::Sockets;
 pub use watch::Watch;

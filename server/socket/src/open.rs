@@ -17,6 +17,7 @@ use super::listener::Listener;
 use super::message::SocketEvent;
 use super::socket::Kind;
 use super::sockets::Sockets;
+use super::wait::{wait, For};
 
 /// Begins to connect, or looks what has become of it.
 pub(crate) fn connect(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
@@ -49,7 +50,7 @@ pub(crate) fn connect(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
         return end_with_socket(turn, socket);
     }
     turn.session.service.connecting.insert(turn.id.operation, socket);
-    super::serve::wait(turn, socket, super::serve::For::Room)
+    wait(turn, socket, For::Room)
 }
 
 /// The connection is established, has failed, or takes longer.
@@ -62,7 +63,7 @@ fn connected(turn: &mut Turn<'_, Sockets>, id: ObjectId) -> Step {
         return turn.fail(errno.raw_os_error());
     }
     if net::getpeername(&socket.descriptor).ok().flatten().is_none() {
-        return super::serve::wait(turn, id, super::serve::For::Room);
+        return wait(turn, id, For::Room);
     }
     if let Kind::Connection { is_connecting, .. } = &mut socket.kind {
         *is_connecting = false;

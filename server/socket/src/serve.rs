@@ -1,7 +1,6 @@
 //! Operations on sockets: each tries, and waits in line where the kernel has nothing for it yet.
 
 use heliostat_abi::file::delegated::{OpKind, Operation};
-use heliostat_abi::name::ObjectId;
 use heliostat_abi::socket::operation::{OWN, RECEIVING, SENDING};
 use heliostat_server_loop::{Step, Turn, COST_MIN};
 use rustix::net::Shutdown;
@@ -9,15 +8,6 @@ use rustix::net::Shutdown;
 use super::address::{own_of, peer_of, put};
 use super::sockets::Sockets;
 use super::{accept, open, poll, transfer};
-
-/// What an operation waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum For {
-    /// Something to receive.
-    Something,
-    /// Room to send, or the end of connecting.
-    Room,
-}
 
 /// Begins an operation or goes on with it.
 pub(crate) fn serve(turn: &mut Turn<'_, Sockets>) -> Step {
@@ -39,19 +29,6 @@ pub(crate) fn serve(turn: &mut Turn<'_, Sockets>) -> Step {
         OpKind::Close => close(turn, &asked),
         _ => turn.fail(libc::EINVAL),
     }
-}
-
-/// Puts the operation in line at a socket: an edge brings it back.
-pub(crate) fn wait(turn: &mut Turn<'_, Sockets>, socket: ObjectId, what: For) -> Step {
-    let (operation, operations) = (turn.id.operation, &turn.session.operations);
-    let lives = |other| operations.get(other).is_some();
-    if let Some(socket) = turn.session.objects.get_mut(socket) {
-        match what {
-            For::Something => socket.readers.push(operation, lives),
-            For::Room => socket.writers.push(operation, lives),
-        }
-    }
-    Step::Over
 }
 
 fn shutdown(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {

@@ -2,7 +2,9 @@
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::socket::limits::SOCKETS_PER_SESSION_MAX;
-use heliostat_server_loop::{Engine, OperationId, Parts, Service, Session, Sessions, Step, Token, Turn};
+use heliostat_server_loop::{
+    Engine, OperationId, Parts, Service, Session, Sessions, Step, Token, Turn,
+};
 
 use super::guest::Visit;
 use super::message::{SocketEvent, SocketOrder};

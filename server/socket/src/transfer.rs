@@ -5,8 +5,8 @@ use heliostat_server_loop::{Step, Turn};
 use rustix::io::Errno;
 use rustix::net::{recv, send as send_now, RecvFlags, SendFlags};
 
-use super::serve::{wait, For};
 use super::sockets::Sockets;
+use super::wait::{wait, For};
 
 /// Receives what is there, up to what the pieces hold, and waits while there is nothing.
 pub(crate) fn receive(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {

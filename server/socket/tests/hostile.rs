@@ -147,7 +147,8 @@ fn a_session_that_takes_no_completions_keeps_what_it_has_and_no_other_waits() {
     for _ in 0..2000 {
         let mut record = [0; heliostat_abi::file::delegated::OPERATION_BYTES_MAX];
         let operation = support::plain(OpKind::Address, listener, 0);
-        let length = support::operation(operation.kind, listener, 0, &[(0, 24)]).encode(&mut record);
+        let length =
+            support::operation(operation.kind, listener, 0, &[(0, 24)]).encode(&mut record);
         let _ = bad.submissions.push(&record[..length]);
         of.sweep(1);
     }

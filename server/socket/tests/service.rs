@@ -157,7 +157,8 @@ fn a_shared_listener_gives_connections_to_who_waits_with_the_least() {
     let (first, address) = of.listener(&mut one, 16 | SHARED_BIT);
     other.put_address(0, to(address));
     let second = of.object(&mut other, listen(16 | SHARED_BIT));
-    let tags: Vec<_> = (0..4).map(|_| (one.submit(accept(first)), other.submit(accept(second)))).collect();
+    let tags: Vec<_> =
+        (0..4).map(|_| (one.submit(accept(first)), other.submit(accept(second)))).collect();
     of.sweep(20);
     let _peers: Vec<_> = (0..4).map(|_| TcpStream::connect(to(address)).unwrap()).collect();
     of.sweep(200);
@@ -175,7 +176,9 @@ fn what_a_member_that_ends_had_not_taken_is_the_others() {
     let (first, address) = of.listener(&mut one, 16 | SHARED_BIT);
     other.put_address(0, to(address));
     let second = of.object(&mut other, listen(16 | SHARED_BIT));
-    (0..8).for_each(|_| drop(one.submit(accept(first))));
+    for _ in 0..8 {
+        one.submit(accept(first));
+    }
     of.sweep(20);
     of.end(&one);
     let mut peers: Vec<_> = (0..5).map(|_| TcpStream::connect(to(address)).unwrap()).collect();
@@ -213,10 +216,16 @@ fn what_is_no_connection_is_refused_as_such() {
     let mut one = of.session();
     let (listener, _) = of.listener(&mut one, 4);
     assert_eq!(of.ask(&mut one, receive(listener, 4096, 10)), errno(libc::ENOTCONN));
-    assert_eq!(of.ask(&mut one, plain(OpKind::Shutdown, listener, RECEIVING)), errno(libc::ENOTCONN));
+    assert_eq!(
+        of.ask(&mut one, plain(OpKind::Shutdown, listener, RECEIVING)),
+        errno(libc::ENOTCONN)
+    );
     let (socket, _peer) = pair(&mut of, &mut one);
     assert_eq!(of.ask(&mut one, accept(socket)), errno(libc::EINVAL));
-    assert_eq!(of.ask(&mut one, Operation { offset: 1, ..receive(socket, 0, 1) }), errno(libc::EINVAL));
+    assert_eq!(
+        of.ask(&mut one, Operation { offset: 1, ..receive(socket, 0, 1) }),
+        errno(libc::EINVAL)
+    );
     for kind in [OpKind::Fsync, OpKind::Reply, OpKind::Append] {
         let pieces: &[_] = if kind == OpKind::Append { &[(0, 8)] } else { &[] };
         assert_eq!(of.ask(&mut one, operation(kind, socket, 0, pieces)), errno(libc::EINVAL));

@@ -76,9 +76,11 @@ impl Daemon {
     fn guest(&mut self, id: ObjectId) -> Result<Guest, Refused> {
         let subject = self.session(id)?.peer.subject.clone();
         let shares = shares::sockets(&self.parts.config);
+        let is_trusted = subject.uid == 0 || subject.uid == self.own_uid;
+        let most = if is_trusted { shares.trusted } else { shares.user };
         let sockets = &mut self.services.socket;
         let confined = sockets.confined.get(&id).filter(|list| list.is_closed()).cloned();
-        let budget = sockets.budget(subject.uid, &shares);
+        let budget = sockets.budget(subject.uid, most);
         let (user, rules) = (subject.uid, Arc::new(self.parts.config.rules.clone()));
         let judge = Arc::new(ByRules { subject, rules, confined, first_port: first_port() });
         Ok(Guest { user, judge, budget })

@@ -16,9 +16,7 @@ use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{Bell, Engine, Event, Events, Inbox, NewSession, Order, Server};
-use heliostat_server_socket::{
-    Budget, Guest, Judge, Listeners, SocketOrder, Sockets, Watch,
-};
+use heliostat_server_socket::{Budget, Guest, Judge, Listeners, SocketOrder, Sockets, Watch};
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -67,7 +65,8 @@ impl Loop {
         let (sender, events) = channel();
         // Nobody gives orders but the test, by the server's own hand.
         let (_gate, orders) = channel();
-        let service = Sockets::new(Watch::create().ok(), Arc::from([]), Arc::new(Listeners::default()));
+        let service =
+            Sockets::new(Watch::create().ok(), Arc::from([]), Arc::new(Listeners::default()));
         let told = Events::new(sender, bell());
         let engine =
             Engine::create(0, service, Arc::default(), Arc::default(), told, By::available());
@@ -169,7 +168,12 @@ impl One {
     }
 }
 
-pub fn operation(kind: OpKind, object: ObjectId, argument: u64, pieces: &[(usize, usize)]) -> Operation {
+pub fn operation(
+    kind: OpKind,
+    object: ObjectId,
+    argument: u64,
+    pieces: &[(usize, usize)],
+) -> Operation {
     let piece = |(at, bytes): &(usize, usize)| Piece { offset: *at as u64, bytes: *bytes as u32 };
     let pieces: Vec<_> = pieces.iter().map(piece).collect();
     let pieces = Pieces::new(&pieces).unwrap();
