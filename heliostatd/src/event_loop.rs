@@ -119,10 +119,8 @@ impl Daemon {
         // A node of a cluster is there for the others.
         // Who has parted the cores has to put them together again.
         let is_held = self.services.cluster.is_some() || self.services.cores.is_parted();
-        let is_needed = is_held || !self.connections.is_empty();
         let has_listeners = !self.services.listener.grants.is_empty();
-        let is_needed =
-            self.services.cluster.is_some() || has_listeners || !self.connections.is_empty();
+        let is_needed = is_held || has_listeners || !self.connections.is_empty();
         let counts = seconds > 0 && !is_needed;
         counts.then(|| self.idle_since_ns.saturating_add(seconds.saturating_mul(1_000_000_000)))
     }

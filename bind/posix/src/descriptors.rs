@@ -11,9 +11,8 @@ use heliostat_stub_posix::{file, flush, process};
 use crate::call::Call;
 use crate::files;
 use crate::memory;
-use crate::{sockets, spawn};
 use crate::offload::by_kernel;
-use crate::spawn;
+use crate::{sockets, spawn};
 
 /// close(2)
 pub fn close(call: &mut Call<'_>) -> Verdict {

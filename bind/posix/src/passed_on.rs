@@ -22,8 +22,7 @@ const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Switches mapped files off.
 pub const FILES_VARIABLE: &str = "HELIOSTAT_FILES";
 /// What is handed on besides the preload list, where it is set.
-const OURS: [&str; 8] = [
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     SOCKET_VARIABLE,
     DIRECT_VARIABLE,
     SEALED_VARIABLE,

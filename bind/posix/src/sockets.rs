@@ -17,11 +17,9 @@ use heliostat_stub_posix::net::{
 };
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
-use crate::call::{by_kernel, Call};
-use crate::{memory, queues};
 use crate::call::Call;
-use crate::memory;
 use crate::offload::by_kernel;
+use crate::{memory, queues};
 
 /// connect(2)
 pub fn connect(call: &mut Call<'_>) -> Verdict {

@@ -10,10 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, ProgramRules, Quality, Rpc, Store, LOOPS_MAX,
-    Memory, Network, Quality, Rpc, Store, LOOPS_MAX,
-    Memory, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
-    Memory, Offload, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Network, Offload, ProgramRules, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -112,6 +109,7 @@ impl Config {
         }
         if let Some(field) = root.field("cores") {
             config.cores = ProgramRules::read(&field)?;
+        }
         if let Some(field) = root.field("listener") {
             config.listeners = SharedAddresses::read(&field)?;
         }

@@ -18,8 +18,6 @@ use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
 use crate::net::{accept, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch};
-use crate::net::{commit, unflushed};
-use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
 use crate::net::{commit, shared, unflushed};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, DescriptorKind};
@@ -170,7 +168,6 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
     }
     let own = session::control_fd().into_iter().chain(flush::own_fds());
     let mut own: Vec<u32> = own.chain(delegated::owned()).collect();
-    let mut own: Vec<u32> = session::control_fd().into_iter().chain(flush::own_fds()).collect();
     own.extend(shared::own_fds());
     own.sort_unstable();
     let mut ranges = vec![(first, last)];
