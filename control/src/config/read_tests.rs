@@ -3,8 +3,7 @@
 use heliostat_abi::store::DurableBy;
 
 use super::*;
-use crate::config::{Discard, DurableWrites, Trusted};
-use crate::config::{Trusted, When};
+use crate::config::{Discard, DurableWrites, Trusted, When};
 use crate::rates::Per;
 use crate::rights::Subject;
 

@@ -94,8 +94,13 @@ impl SharedFile {
         let call = "fcntl(F_OFD_SETLK)";
         let left = lock_for_reading(self.0.as_fd(), offset, 1);
         left.map_err(|errno| OpenError::System { call, errno: errno.0 })
+    }
+
     /// Marks a granted device: who has it has what begins at an offset alone. The mark goes with the last copy
     /// of its descriptor.
+    ///
+    /// # Errors
+    /// The kernel has no room for a lock.
     pub fn mark_alone(granted: &OwnedFd, first: u64) -> Result<(), OpenError> {
         lock_for_reading(granted.as_fd(), ALONE + first, 1).map_err(|errno| OpenError::System {
             call: "fcntl(F_OFD_SETLK)",
@@ -104,6 +109,8 @@ impl SharedFile {
     }
 
     /// Whether somebody has such a mark.
+    ///
+    /// # Errors
     /// The kernel does not tell.
     pub fn is_granted_alone(&self, first: u64) -> Result<bool, OpenError> {
         self.is_granted(&[(ALONE + first, 1)])
