@@ -133,6 +133,8 @@ fn cores_text(cores: &Value) -> String {
     let (place, runs_on) = (cell(cores, "place"), cell(cores, "runs_on"));
     let partition = cell(cores, "partition");
     format!("\ncores: runs on {runs_on} ({place}), parted: {partition}\n")
+}
+
 /// Whether connections to remote peers are carried, and why so.
 fn network_text(network: &Value) -> String {
     let Some(is_on) = network["on"].as_bool() else { return String::new() };
@@ -140,6 +142,7 @@ fn network_text(network: &Value) -> String {
     let mut text = format!("\nnetwork service: {state}, since {}", cell(network, "why"));
     if let (Some(stack), Some(line)) = (network["stack_ns"].as_u64(), network["line_ns"].as_u64()) {
         text.push_str(&format!(" (a message by TCP {stack} ns, a line between cores {line} ns)"));
+    }
     text.push('\n');
     text
 }

@@ -75,6 +75,8 @@ impl Daemon {
             true => Err(Why::Busy.into()),
             false => Ok(()),
         }
+    }
+
     /// Why a handle is not to be had because of programs that are older than this control plane, and have
     /// the area directly: no session here knows of them, but the kernel's locks tell.
     fn strangers(&mut self, before: Option<AreaView>, opening: &Opening) -> Option<No> {
@@ -84,6 +86,7 @@ impl Daemon {
         let is_alone = opening.alone.shuts_out();
         if before.alone.is_none() && (is_alone || changes) && open.has_stranger_alone(before.generation) {
             return Some(Why::HasAlone.into());
+        }
         let has_strangers = is_alone && before.direct == 0 && open.is_granted(before.generation, 0);
         has_strangers.then(|| NotDone::of(Why::HasWriters, 0, 1).into())
     }
