@@ -21,9 +21,8 @@ use heliostat_abi::store::{Alone, AreaName, AreaRights, WayWanted};
 use heliostat_service_store::{Answered, Refusal};
 use rustix::event::{eventfd, EventfdFlags};
 
-pub use loops::{durability, StoreLoops};
 pub use kept::Kept;
-pub use loops::StoreLoops;
+pub use loops::{durability, StoreLoops};
 pub use open::{OpenStore, Told};
 pub use thread::{runs, Changed, Event, Found, Numbers, Opening, Place, StoreThread};
 

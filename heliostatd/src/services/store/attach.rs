@@ -18,10 +18,9 @@ use crate::daemon::Daemon;
 use crate::recovery::{recover_areas, LeftLog};
 use crate::shares;
 use crate::state::store::{
-    durability, runs, Event, Found, OpenStore, Opening, Place, State, StoreThread,
+    durability, runs, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
 };
 use crate::home::beside;
-use crate::state::store::{Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread};
 
 /// How long the start of the control plane waits for the store that the configuration names. If that
 /// takes longer, programs are told to try again.
