@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::{File, Files, Opening};
-use crate::relay::{receive, send};
+use crate::messages::{receive, send};
+use crate::queries::Connections;
 
 /// Bytes of a block, and how many of them the worker's cache holds.
 const BLOCK_BYTES: usize = 4096;
@@ -55,6 +56,17 @@ impl Relay {
             Ok(number) => Err(io::Error::from_raw_os_error(number)),
             Err(_) => Err(io::ErrorKind::InvalidData.into()),
         }
+    }
+}
+
+impl Connections for Relay {
+    fn next(&mut self) -> io::Result<(u64, Vec<u8>)> {
+        let (connection, bytes) = self.ask("next", &[])?;
+        Ok((connection.parse().map_err(|_| io::ErrorKind::InvalidData)?, bytes))
+    }
+
+    fn send(&mut self, connection: u64, bytes: &[u8]) -> io::Result<()> {
+        self.ask(&format!("answer\t{connection}"), bytes).map(|_| ())
     }
 }
 
