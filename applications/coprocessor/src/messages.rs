@@ -21,7 +21,7 @@ pub fn send(into: &mut impl Write, words: &str, bytes: &[u8]) -> io::Result<()> 
 /// As of the socket; `UnexpectedEof` at its end, `InvalidData` if it is no message.
 pub fn receive(from: &mut impl BufRead) -> io::Result<(Vec<String>, Vec<u8>)> {
     let mut line = String::new();
-    if from.take(4096).read_line(&mut line)? == 0 {
+    if io::Read::take(&mut *from, 4096).read_line(&mut line)? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let mut words: Vec<String> = line.trim_end().split('\t').map(str::to_owned).collect();
