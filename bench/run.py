@@ -20,7 +20,7 @@ from heliostat_run import Harness  # noqa: E402
 
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "sealed_starts", "snapshot", "queue",
-    "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
+    "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable", "coprocessor",
     "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
 ]  # fmt: skip
