@@ -1,106 +1,103 @@
-"""Lean workers beside the two other ways to serve a co-processor: reads of a file, and a TCP peer.
+"""Text and image search by workers that have no kernel: what a file and a query cost, by each way, on 1 to 4 workers.
 
-Ways: lean (the worker's stub, the host's server loops), staged (host-centric: a host thread reads and
-copies into the worker's memory), relay (co-processor-centric: the worker has a stack of its own, a
-TCP connection to a file server or a proxy on the host), plain (no co-processor: the process's own
-calls). Nothing stands for PCIe: what differs is system calls, copies, stacks and wake-ups.
+After Solros's evaluation (EuroSys'18, section 6.2): indexing of 20,000 texts, and nearest neighbours of images asked
+over the network. CPU is that of workers and of what serves them, without the asking clients'. Every text must be
+indexed and every query find something, else it is an error. COPROCESSOR=index,image,text picks parts.
 """
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
+import os
 
 import kernel_view
-from heliostat_run import BINARY, ROOT, Side
-from measure import REPORT, Bench, Result, last_json
+from coprocessors.ways import HOST, LEAN, OWN_STACK, STAGED, WAYS, Corpus, Workers, cores
+from heliostat_run import Side
+from measure import Bench, Result
 
-HEADERS = ROOT / "bind/lean/include"
-FILE_BYTES = 256 << 20
-SIZES = [4 << 10, 64 << 10, 512 << 10, 4 << 20]
-MESSAGES = [64, 4 << 10, 64 << 10]
-
-
-def compiled() -> dict[str, Path]:
-    """The measuring programs."""
-    folder = REPORT / "bin"
-    folder.mkdir(parents=True, exist_ok=True)
-    programs = {}
-    for source in sorted((ROOT / "bench/lean").glob("*.c")):
-        programs[source.stem] = folder / f"lean-{source.stem}"
-        gcc = ["gcc", "-std=gnu17", "-O2", "-w", "-pthread", f"-I{HEADERS}", "-o", programs[source.stem], source]
-        subprocess.run(gcc, check=True)
-    return programs
+TEXTS, QUICK_TEXTS, TEXT_WORDS = 20_000, 2_000, 500
+IMAGES, QUICK_IMAGES = 20_000, 5_000
+COUNTS, QUICK_COUNTS = (1, 2, 4), (1, 2)
+# Solros's image search grew nearly as its co-processors did.
+SCALE_AIM, SCALE_CORES = 3.8, 8
+NOTE = "workers are processes of this machine; nothing stands for PCIe but a copy into a message and out of it"
 
 
-def worker(*reach: str) -> list[str]:
-    return [str(BINARY), "coprocessor", "run", *reach, "--"]
+def index(bench: Bench, corpus: Corpus, counts: tuple[int, ...]) -> dict:
+    """Seconds and CPU seconds of indexing, by way and number of workers."""
+
+    def once(arm: tuple[str, int]) -> dict:
+        way, count = arm
+        corpus.empty_indexes(count)
+        with Workers(bench, corpus, way, count, "index") as workers:
+            seconds, cpu = workers.wait_end()
+        print(f"  index   {way:<10} {count} workers {seconds:>8.2f} s {cpu:>8.2f} s of CPU", flush=True)
+        return {"rate": corpus.texts / seconds, "cpu_us": cpu / corpus.texts * 1e6}
+
+    arms = {(way, count): (way, count) for way in WAYS for count in counts}
+    return bench.alternate(arms, once)
 
 
-def label(size: int) -> str:
-    return f"{size} B" if size < 1024 else f"{size >> 10} KiB" if size < 1 << 20 else f"{size >> 20} MiB"
+def queries(bench: Bench, corpus: Corpus, kind: str, counts: tuple[int, ...]) -> dict:
+    """Queries a second, their latency, and CPU of each, by way and number of workers."""
+
+    def once(arm: tuple[str, int]) -> dict:
+        way, count = arm
+        address = f"127.0.0.1:{kernel_view.free_port()}"
+        # Workers of the host have no balancer: each but the first would need a port of its own.
+        with Workers(bench, corpus, way, count, f"search-{kind}s" if kind == "image" else "search-text", address) as workers:
+            workers.wait_ready()
+            before = workers.cpu_ns()
+            words = [corpus.search, "ask", address, "--kind", kind, "--clients", 4 * count, "--seconds", bench.seconds]
+            asked = bench.harness.run(Side.PLAIN, words, seconds=60 + 10 * bench.seconds)
+            if asked.process.returncode != 0:
+                raise RuntimeError(f"{way}: {asked.errors()[-500:]}")
+            told = {name: float(value) for name, value in (line.split() for line in asked.output().splitlines())}
+            told["cpu_us"] = (workers.cpu_ns() - before) / 1e3 / told["answers"]
+        if kind == "image" and told["found"] != told["answers"]:
+            raise RuntimeError(f"{way}: {told['answers'] - told['found']:.0f} images had no neighbours")
+        print(f"  {kind:<7} {way:<10} {count} workers {told['rate']:>8.0f}/s {told['cpu_us']:>8.1f} us of CPU", flush=True)
+        return told
+
+    ways = [(way, count) for way in WAYS for count in counts if way != HOST or count == 1]
+    return bench.alternate({arm: arm for arm in ways}, once)
 
 
-def reads(bench: Bench, programs: dict[str, Path]) -> list[Result]:
-    path = bench.harness.folder / "big"
-    with open(path, "wb") as file:
-        for block in range(FILE_BYTES >> 20):
-            file.write(bytes([block & 255]) * (1 << 20))
-    port = kernel_view.free_port()
-    server = bench.harness.start(Side.PLAIN, [programs["relay"], "file", port, path])
-    kernel_view.wait_until(lambda: "listens" in server.errors(), 30, "a relay")
+def rows(bench: Bench, what: str, found: dict, counts: tuple[int, ...]) -> list[Result]:
+    """Ours against each other way, and how ours grows with workers."""
 
-    def sample(asked: tuple[str, int]) -> dict:
-        way, size = asked
-        words = [str(programs["reads"]), way, str(path), str(size), str(bench.seconds / 4), str(port)]
-        before = worker("--root", str(path.parent), "--window", "64M") if way == "lean" else []
-        done = bench.harness.run(Side.PLAIN, before + words, seconds=120)
-        if done.process.returncode:
-            raise RuntimeError(f"{way}: {done.process.returncode} {done.errors()}")
-        return last_json(done)
+    def values(way: str, count: int, key: str) -> list[float]:
+        return [one[key] for one in found[way, count]]
 
-    found = []
-    for size in SIZES:
-        arms = {way: (way, size) for way in ["lean", "staged", "relay", "plain"]}
-        samples = bench.alternate(arms, sample)
-        for other in ["staged", "relay", "plain"]:
-            for key, unit, better in [("mb_per_s", "MB/s", "more"), ("p99_us", "us", "less"), ("worker_cpu_us", "us", "less")]:
-                mine, theirs = ([one[key] for one in samples[way]] for way in ("lean", other))
-                found.append(bench.compare(f"read {label(size)}, {key}, lean against {other}", mine, theirs, unit, better=better))
-    server.kill()
-    return found
-
-
-def messages(bench: Bench, programs: dict[str, Path]) -> list[Result]:
-    lean, plain, relayed, behind = (kernel_view.free_port() for _ in range(4))
-    harness, echo = bench.harness, str(programs["echo"])
-    started = [
-        harness.start(Side.PLAIN, [*worker("--listen", f"127.0.0.1:{lean}"), echo, "lean", str(lean)], name="lean"),
-        harness.start(Side.PLAIN, [echo, "plain", plain]),
-        harness.start(Side.PLAIN, [echo, "plain", behind]),
-        harness.start(Side.PLAIN, [programs["relay"], "connections", relayed, behind]),
-    ]
-    for program in started:
-        kernel_view.wait_until(lambda program=program: "listens" in program.errors(), 30, program.name)
-
-    def sample(asked: tuple[int, int]) -> dict:
-        port, size = asked
-        return last_json(harness.run(Side.PLAIN, [programs["client"], port, size, bench.seconds / 4], seconds=120))
-
-    found = []
-    for size in MESSAGES:
-        samples = bench.alternate({"lean": (lean, size), "plain": (plain, size), "relay": (relayed, size)}, sample)
-        for other in ["relay", "plain"]:
-            for key in ["p50_us", "p99_us"]:
-                mine, theirs = ([one[key] for one in samples[way]] for way in ("lean", other))
-                found.append(bench.compare(f"echo {label(size)}, {key}, lean against {other}", mine, theirs, "us", better="less"))
-    for program in started:
-        program.kill()
-    return found
+    compared = []
+    for other in (OWN_STACK, STAGED, HOST):
+        for count in counts:
+            if (other, count) not in found:
+                continue
+            name = f"{what}, {count} workers, lean vs {other}"
+            compared.append(bench.compare(f"{name}: rate", values(LEAN, count, "rate"), values(other, count, "rate"), "1/s", note=NOTE))
+            cpu = values(LEAN, count, "cpu_us"), values(other, count, "cpu_us")
+            compared.append(bench.compare(f"{name}: CPU of each", *cpu, "us", better="less", note=NOTE))
+    most = counts[-1]
+    aim = SCALE_AIM if most == 4 and cores() >= SCALE_CORES else None
+    grown = bench.compare(f"{what}, lean, {most} workers vs 1: rate", values(LEAN, most, "rate"), values(LEAN, 1, "rate"), "1/s", aim=aim)
+    return [*compared, grown]
 
 
 def measure(bench: Bench) -> list[Result]:
+    """All parts, or those that COPROCESSOR names."""
     if bench.harness.plain:
-        raise RuntimeError("a lean worker has no plain way")
-    programs = compiled()
-    return reads(bench, programs) + messages(bench, programs)
+        return []
+    picked = os.environ.get("COPROCESSOR", "index,image,text").split(",")
+    counts = QUICK_COUNTS if bench.quick else COUNTS
+    corpus = Corpus(QUICK_TEXTS if bench.quick else TEXTS, TEXT_WORDS, QUICK_IMAGES if bench.quick else IMAGES)
+    found: list[Result] = []
+    if "index" in picked or "text" in picked:
+        found += rows(bench, "text indexing", index(bench, corpus, counts), counts)
+    if "image" in picked:
+        found += rows(bench, "image search", queries(bench, corpus, "image", counts), counts)
+    if "text" in picked:
+        corpus.empty_indexes(counts[-1])
+        with Workers(bench, corpus, HOST, counts[-1], "index") as workers:
+            workers.wait_end()
+        found += rows(bench, "text search", queries(bench, corpus, "text", counts), counts)
+    return found

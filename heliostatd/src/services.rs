@@ -13,12 +13,15 @@
 
 pub(crate) mod cluster;
 mod control;
+mod cores;
 #[cfg(test)]
 mod echo;
 mod file;
+mod listener;
 mod lock;
 mod memory;
 mod net;
+mod network;
 mod replica;
 mod rpc;
 mod snapshot;
@@ -44,6 +47,9 @@ pub const TABLE: Table = &[
     &replica::MemoryReplicas,
     &store::StoredAreas,
     &socket::Sockets,
+    &cores::MachineCores,
+    &network::NetworkStreams,
+    &listener::PortSharing,
     #[cfg(test)]
     &echo::Echo,
 ];

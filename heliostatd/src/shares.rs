@@ -6,6 +6,7 @@
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
+use heliostat_abi::listener::limits::{LISTENERS_MAX, WORKERS_MAX, WORKERS_PER_LISTENER_MAX};
 use heliostat_abi::lock::limits::{HANDLES_MAX as LOCK_HANDLES_MAX, LOCKS_MAX, TICKETS_MAX};
 use heliostat_abi::memory::limits::{ARENAS_MAX, HANDLES_MAX, REGIONS_MAX as MEMORY_REGIONS_MAX};
 use heliostat_abi::rpc::limits::FUNCTIONS_MAX;
@@ -144,6 +145,15 @@ pub fn locks(config: &Config) -> heliostat_service_lock::Limits {
 /// Bells of sessions that wait for locks: one each, as there are sessions.
 pub fn lock_bells(config: &Config) -> Shares {
     shares(config, SESSIONS_MAX as u64, config.limits.sessions_per_user as u64)
+}
+
+/// Of shared listeners. A worker costs three descriptors and a page.
+pub fn listeners(config: &Config) -> heliostat_service_listener::Limits {
+    heliostat_service_listener::Limits {
+        workers_per_session: WORKERS_PER_LISTENER_MAX,
+        listeners: shares(config, LISTENERS_MAX as u64, LISTENERS_MAX as u64 / 2),
+        workers: shares(config, WORKERS_MAX as u64, WORKERS_MAX as u64 / 2),
+    }
 }
 
 /// Of remote procedure calls.

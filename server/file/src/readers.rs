@@ -127,7 +127,9 @@ mod tests {
         for file in 0..3 * FILES_MAX as u64 {
             readers.note(file, reader(1), (0, MIB), file);
         }
-        (0..100).for_each(|number| drop(readers.note(1, reader(number), (0, MIB), 5000)));
+        for number in 0..100 {
+            readers.note(1, reader(number), (0, MIB), 5000);
+        }
         assert!(readers.files.len() <= FILES_MAX);
         assert!(readers.files.values().all(|traces| traces.len() <= READERS_MAX));
     }
