@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::place::{
     DETECT_PREFIX, DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE,
     IMAGE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
@@ -20,6 +21,7 @@ use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
+use crate::offload;
 use crate::place::surroundings;
 use crate::program;
 use crate::recover;
@@ -133,8 +135,9 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
         Ok(identities) => identities,
         Err(why) => return not_run(&file.to_string_lossy(), &why),
     };
-    let tells = arguments.verbose;
-    let seal = sealed::Seal { policy, besides, folder, control, trace, identities, untold, tells };
+    let (tells, kept) = (arguments.verbose, arguments.seal.keep.clone());
+    let seal =
+        sealed::Seal { policy, besides, folder, control, trace, identities, untold, kept, tells };
     sealed::run(&program, seal)
 }
 
@@ -170,10 +173,15 @@ fn prepare(
         environment.set(DIRECT_VARIABLE, "0");
     }
     set_durable(environment, arguments)?;
+    if !arguments.share.is_empty() {
+        environment.set(SHARE_VARIABLE, arguments.share.join(","));
+    }
+    offload::set(environment, arguments)?;
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");
     }
     let started = ensured.map_err(no_control)?;
+    crate::cores::join(&here);
     // What else there is to say the stub says, once for the whole tree of programs.
     if started && arguments.verbose {
         say(format_args!("control plane started: {}", socket.display()));
