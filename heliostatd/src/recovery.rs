@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use heliostat_abi::store::Piece;
 use heliostat_backend_block::{AreaDevice, Durability, Extents, Options, Run, SharedFile};
 use heliostat_backend_durable::{self as durable, Boot, What};
 use heliostat_backend_log::{Area, Log};
@@ -49,6 +50,11 @@ pub struct LeftLog {
     pub owner: u32,
     /// Where it lies.
     pub runs: Vec<Run>,
+}
+
+/// Where an area lies, as devices name it.
+pub fn runs(pieces: &[Piece]) -> Vec<Run> {
+    pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }).collect()
 }
 
 /// Whether the log in an area is such a one. What is no log, or damaged, is left to who opens it.
