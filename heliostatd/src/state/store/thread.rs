@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaKind, DurableBy, Piece};
 use heliostat_backend_block::{
-    Costs, Device, Durability, FileDevice, OpenError, Options, Run, SharedFile,
+    Costs, Device, Durability, FileDevice, OpenError, Options, SharedFile,
 };
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
-use heliostat_service_store::{Failed, Order};
 use heliostat_control::config::{Discard as Discards, DurableWrites};
+use heliostat_service_store::{Failed, Order};
 use heliostat_storefile::{Area, Create, DurableBy as Kept, Identity, Kind, Name, StoreError};
 
 use crate::recovery;
@@ -235,7 +235,8 @@ fn run(opening: &Opening, orders: &Receiver<(ObjectId, Order)>, teller: &Teller)
 fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String> {
     let device = open_device(opening).map_err(|error| error.to_string())?;
     let (file, is_past_cache) = (device.shared(), device.is_direct());
-    let (is_forced, does_discard) = (device.forced_unit_access(), does_discard(opening.discard, &device));
+    let (is_forced, does_discard) =
+        (device.forced_unit_access(), does_discard(opening.discard, &device));
     let wanted = opening.wanted.map(Identity);
     let mut store = StoreOnDevice::open(device, wanted).map_err(|error| error.to_string())?;
     store.discard_zeroed(does_discard);
@@ -257,7 +258,7 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
     let areas = store.store().areas().iter();
     let areas = areas.map(|area| {
         let (area, pieces) = (area.clone(), pieces(&store, area));
-        let is_left = area.kind == Kind::Log && recovery::is_left(&file, &runs(&pieces));
+        let is_left = area.kind == Kind::Log && recovery::is_left(&file, &recovery::runs(&pieces));
         FoundArea { area, pieces, is_left }
     });
     let (areas, numbers) = (areas.collect(), numbers(&store));
@@ -378,11 +379,6 @@ fn numbers(store: &StoreOnDevice<FileDevice>) -> Numbers {
 fn pieces(store: &StoreOnDevice<FileDevice>, area: &Area) -> Arc<[Piece]> {
     let all = area.pieces(store.store().superblock(), 0, area.bytes).unwrap_or_default();
     all.into_iter().map(|it| Piece { offset: it.offset, bytes: it.bytes }).collect()
-}
-
-/// The same, as devices name it.
-pub fn runs(pieces: &[Piece]) -> Vec<Run> {
-    pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }).collect()
 }
 
 fn kind_of(kind: AreaKind) -> Kind {
