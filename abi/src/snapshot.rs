@@ -5,3 +5,4 @@ pub mod queue;
 pub mod region;
 pub mod region_name;
 pub mod region_scope;
+pub mod scope_error;
