@@ -30,6 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 .PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
@@ -80,6 +81,9 @@ demo-cluster: setup build ## word count on three nodes, one of them killed in th
 
 demo-durable: setup build ## Redis that keeps every write, plain and held back, then killed; draws target/demo/durable.png
 	$(RUN) bench/demo/durable_demo.py $(DEMO_FLAGS)
+
+demo-coprocessor: setup build ## text and image search by 1 to 4 workers without a kernel; draws target/demo/coprocessor.png
+	$(RUN) bench/demo/coprocessor_demo.py $(DEMO_FLAGS)
 
 test: setup programs ## everything that must hold: crates, loom models, lint, programs, faults
 	$(MAKE) test-rust

@@ -3,7 +3,7 @@
 use heliostat_abi::store::DurableBy;
 
 use super::*;
-use crate::config::{Discard, DurableWrites, Trusted};
+use crate::config::{Discard, DurableWrites, Trusted, When};
 use crate::rates::Per;
 use crate::rights::Subject;
 
@@ -50,6 +50,18 @@ fn every_key_is_read() {
     assert_eq!(
         (&config.rules.0[0].users[..], &config.rules.0[0].groups[..]),
         (&[101, 7][..], &[202][..])
+    );
+}
+
+#[test]
+fn the_network_service_is_switched_and_placed() {
+    let config = read("[network]\ndelegate = \"always\"\nloops = 2\ncores = [1, 3]\n");
+    assert_eq!((config.network.delegate, config.network.loops), (When::Always, 2));
+    assert_eq!(config.network.cores, [1, 3]);
+    assert_eq!(read("").network.delegate, When::Auto);
+    assert_eq!(
+        complaint("[network]\ndelegate = \"often\"\n"),
+        "line 2: network.delegate: \"often\" is not known; one of: auto, always, never"
     );
 }
 
@@ -126,7 +138,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, store, rule, rate, class, quality, durable"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, store, rule, rate, class, quality, durable, offload"
     );
 }
 

@@ -23,9 +23,9 @@ use heliostat_service_store::{Answered, Refusal};
 use rustix::event::{eventfd, EventfdFlags};
 
 pub use kept::Kept;
-pub use loops::StoreLoops;
+pub use loops::{durability, StoreLoops};
 pub use open::{OpenStore, Told};
-pub use thread::{Changed, Event, Found, Numbers, Opening, Place, StoreThread};
+pub use thread::{runs, Changed, Event, Found, Numbers, Opening, Place, StoreThread};
 
 /// Whether there is a store.
 pub enum State {

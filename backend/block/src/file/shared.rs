@@ -85,6 +85,17 @@ impl SharedFile {
         Ok(file)
     }
 
+    /// Leaves a lock at a byte beyond the device, which says something of who has it to those who know where
+    /// to look. It goes with the last copy of the open file.
+    ///
+    /// # Errors
+    /// The kernel has no room for a lock.
+    pub fn leave_mark(&self, offset: u64) -> Result<(), OpenError> {
+        let call = "fcntl(F_OFD_SETLK)";
+        let left = lock_for_reading(self.0.as_fd(), offset, 1);
+        left.map_err(|errno| OpenError::System { call, errno: errno.0 })
+    }
+
     /// Marks a granted device: who has it has what begins at an offset alone. The mark goes with the last copy
     /// of its descriptor.
     ///

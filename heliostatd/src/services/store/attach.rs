@@ -16,8 +16,11 @@ use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::home::beside;
+use crate::recovery::{recover_areas, LeftLog};
 use crate::shares;
-use crate::state::store::{Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread};
+use crate::state::store::{
+    durability, runs, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
+};
 
 /// How long the start of the control plane waits for the store that the configuration names. If that
 /// takes longer, programs are told to try again.
@@ -98,9 +101,11 @@ impl Daemon {
         let answer = match result {
             Ok(found) => {
                 let limits = shares::store(&self.parts.config);
-                let open = OpenStore::new(place, *found, limits, |uid| self.holder_of(uid));
+                let left = left_logs(&found);
+                let mut open = OpenStore::new(place, *found, limits, |uid| self.holder_of(uid));
                 let (areas, free) = (open.areas.count(), open.numbers.free_bytes);
                 info!(store = open.place, areas, free, "the store is open");
+                recover_logs(&mut open, left);
                 self.services.store.state = State::Open(Box::new(open));
                 self.give_loops_device();
                 self.keep_store(waiter.is_some());
@@ -239,5 +244,22 @@ impl Daemon {
             error!(store = open.place, why, "the device of the store has failed");
             open.failed = Some(why);
         }
+    }
+}
+
+/// Logs of durable files that an earlier run of the machine has left.
+fn left_logs(found: &Found) -> Vec<LeftLog> {
+    let left = found.areas.iter().filter(|it| it.is_left).map(|it| {
+        let (generation, name) = (it.area.generation, it.area.name.to_string());
+        LeftLog { generation, name, owner: it.area.owner, runs: runs(&it.pieces) }
+    });
+    left.collect()
+}
+
+/// Has them put into their files, but those that a program still drives: the machine has not crashed for it.
+fn recover_logs(open: &mut OpenStore, mut left: Vec<LeftLog>) {
+    left.retain(|log| !open.is_granted(log.generation, 0));
+    if !left.is_empty() {
+        open.recovering = recover_areas(left, &open.file, durability(open.facts.durable_by));
     }
 }

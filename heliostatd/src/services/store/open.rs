@@ -43,6 +43,7 @@ impl Daemon {
     ) -> Result<Answer, No> {
         self.usable_store()?;
         let key = Key { uid, name };
+        self.check_recovered(&key, rights)?;
         let is_allowed = self.judge_open(asker, &key, rights)?;
         let untrusted = self.distrusted(asker)?;
         let opening = Opening { rights, way, alone, untrusted, is_allowed };
@@ -62,6 +63,17 @@ impl Daemon {
                 let (handle, _) = self.open_handle(asker, &key, &opening)?;
                 self.opened_area(asker.session, handle, None)
             }
+        }
+    }
+
+    /// Who may write an area waits until the log in it has been put into its files.
+    fn check_recovered(&mut self, key: &Key, rights: AreaRights) -> Result<(), No> {
+        let open = self.usable_store()?;
+        let generation = open.areas.resolve(key).and_then(|id| open.areas.view(id));
+        let is_recovering = generation.is_some_and(|it| open.recovering.has(it.generation));
+        match is_recovering && !AreaRights::READ.have(rights) {
+            true => Err(Why::Busy.into()),
+            false => Ok(()),
         }
     }
 

@@ -11,6 +11,8 @@ use heliostat_service_store::{AreaView, Areas, Key, Limits, Stored};
 use heliostat_storefile::Kind;
 use tracing::warn;
 
+use crate::recovery::Recovering;
+
 use super::thread::{Facts, Found, FoundArea, Numbers};
 
 /// What loops know of an area.
@@ -38,6 +40,8 @@ pub struct OpenStore {
     pub areas: Areas,
     /// Why the device has failed, if it has.
     pub failed: Option<String>,
+    /// Areas whose logs are put into their files: nobody else writes them meanwhile.
+    pub recovering: Recovering,
     /// Areas that loops know.
     pub known: HashSet<ObjectId>,
     /// Loops that have something under way behind the new end of an area.
@@ -64,6 +68,7 @@ impl OpenStore {
             file,
             areas: Areas::new(limits, stored),
             failed: None,
+            recovering: Recovering::default(),
             known: HashSet::new(),
             unquiet: HashMap::new(),
             pieces,

@@ -15,13 +15,15 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaKind, DurableBy, Piece};
-use heliostat_backend_block::{Costs, Device, FileDevice, OpenError, Options, SharedFile};
+use heliostat_backend_block::{Costs, Device, FileDevice, OpenError, Options, Run, SharedFile};
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
 use heliostat_control::config::{Discard, DurableWrites};
 use heliostat_service_store::{Failed, Order};
 use heliostat_storefile::{Area, Create, Identity, Kind, Name, StoreError};
 
 use super::choice::{chosen, does_discard};
+
+use crate::recovery;
 
 /// Bytes that are zeroed before it is looked for orders again.
 const ZERO_BYTES: u64 = 4 << 20;
@@ -126,6 +128,8 @@ pub struct FoundArea {
     pub area: Area,
     /// Where it lies.
     pub pieces: Arc<[Piece]>,
+    /// An earlier run of the machine has left a log of durable files in it.
+    pub is_left: bool,
 }
 
 /// An area that was made or changed.
@@ -248,7 +252,11 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
         is_forced: is_forced == Some(true),
     };
     let areas = store.store().areas().iter();
-    let areas = areas.map(|area| FoundArea { area: area.clone(), pieces: pieces(&store, area) });
+    let areas = areas.map(|area| {
+        let (area, pieces) = (area.clone(), pieces(&store, area));
+        let is_left = area.kind == Kind::Log && recovery::is_left(&file, &runs(&pieces));
+        FoundArea { area, pieces, is_left }
+    });
     let (areas, numbers) = (areas.collect(), numbers(&store));
     Ok((store, Found { facts, numbers, file, areas }))
 }
@@ -330,6 +338,11 @@ fn numbers(store: &StoreOnDevice<FileDevice>) -> Numbers {
 fn pieces(store: &StoreOnDevice<FileDevice>, area: &Area) -> Arc<[Piece]> {
     let all = area.pieces(store.store().superblock(), 0, area.bytes).unwrap_or_default();
     all.into_iter().map(|it| Piece { offset: it.offset, bytes: it.bytes }).collect()
+}
+
+/// The same, as devices name it.
+pub fn runs(pieces: &[Piece]) -> Vec<Run> {
+    pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }).collect()
 }
 
 fn kind_of(kind: AreaKind) -> Kind {
