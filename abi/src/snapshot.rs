@@ -5,4 +5,3 @@ pub mod queue;
 pub mod region;
 pub mod region_name;
 pub mod region_scope;
-pub mod scope_error;

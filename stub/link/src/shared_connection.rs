@@ -189,13 +189,18 @@ impl SharedConnection {
     /// # Errors
     /// As `begin`.
     pub fn begin_as(&self, tag: u64, asked: &Operation) -> Result<(), SharedError> {
-        let mut state = self.state();
-        if let Some(failed) = state.failed {
-            return Err(failed);
+        {
+            let mut state = self.state();
+            if let Some(failed) = state.failed {
+                return Err(failed);
+            }
+            state.under_way += 1;
         }
-        state.under_way += 1;
-        drop(state);
-        self.push(&Operation { tag, ..*asked }).inspect_err(|_| self.state().under_way -= 1)
+        let pushed = self.push(&Operation { tag, ..*asked });
+        if pushed.is_err() {
+            self.state().under_way -= 1;
+        }
+        pushed
     }
 
     fn push(&self, asked: &Operation) -> Result<(), SharedError> {
