@@ -69,8 +69,7 @@ impl Tasks<'_> {
     pub fn was_told(&self, pid: u32, name: &str, values: &[std::ffi::OsString]) -> bool {
         let Some(bytes) = self.0.bytes(&format!("/proc/{pid}/environ")) else { return false };
         let mut variables = bytes.split(|byte| *byte == 0);
-        let value =
-            variables.find_map(|each| each.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        let value = variables.find_map(|each| each.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         value.is_some_and(|value| values.iter().any(|known| known.as_bytes() == value))
     }
 
@@ -117,10 +116,7 @@ mod tests {
         assert_eq!(tasks.threads(7), [Thread { tid: 8, start: 99, mask }]);
         assert_eq!((tasks.user(7), tasks.process_of(7)), (Some(6), Some(7)));
         assert!(tasks.was_told(7, "HELIO", &["/x/s".into()]));
-        assert!(
-            !tasks.was_told(7, "HELIO", &["/x".into()])
-                && !tasks.was_told(7, "HELI", &["O".into()])
-        );
+        assert!(!tasks.was_told(7, "HELIO", &["/x".into()]) && !tasks.was_told(7, "HELI", &["O".into()]));
     }
 
     #[test]

@@ -299,10 +299,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
 }
 
 /// The kernel cores, each named once, and as many loops.
-pub(super) fn read_cores(
-    field: &Field<'_>,
-    loops: Option<usize>,
-) -> Result<(Vec<usize>, usize), ConfigError> {
+pub(super) fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
     let list = field.list()?;
     let cores: Vec<usize> = list
         .iter()

@@ -198,8 +198,7 @@ impl Daemon {
     }
 
     fn session_pids(&self) -> Vec<u32> {
-        let sessions =
-            self.connections.iter().filter(|(_, connection)| connection.session.is_some());
+        let sessions = self.connections.iter().filter(|(_, connection)| connection.session.is_some());
         sessions.map(|(_, connection)| connection.peer.pid).filter(|pid| *pid != 0).collect()
     }
 

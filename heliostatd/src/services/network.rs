@@ -97,7 +97,8 @@ impl Daemon {
         let bytes = channel::bytes(shape.slots, shape.ring_bytes) as u64;
         let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let grants = &mut self.services.net.grants;
-        let channel = grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
+        let channel =
+            grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
         match self.give_to_loop(id, channel) {
             Ok(fds) => {
                 self.carry_out(effects);

@@ -17,9 +17,7 @@ use crate::net::channel::Side;
 use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
-use crate::net::{
-    accept, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch,
-};
+use crate::net::{accept, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch};
 use crate::net::{commit, shared, unflushed};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, DescriptorKind};

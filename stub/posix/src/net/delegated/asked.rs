@@ -6,9 +6,9 @@ use heliostat_abi::code::Native;
 use heliostat_base::call;
 
 use super::is_carried;
-use crate::net::demote;
 use crate::net::shadow::options::NODELAY;
 use crate::net::socket;
+use crate::net::demote;
 
 /// Where a call on a carried connection's descriptor goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

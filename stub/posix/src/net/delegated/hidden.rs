@@ -75,7 +75,9 @@ pub fn vacate(fd: i32) {
     if table::kind(fd) != DescriptorKind::Hidden {
         return;
     }
-    let is_its = |index: &u32| socket::at(*index).carried.load(Acquire) == fd;
+    let is_its = |index: &u32| {
+        socket::at(*index).carried.load(Acquire) == fd
+    };
     let descriptor = table::walk(0, u32::MAX).find_map(|(number, kind)| match kind {
         DescriptorKind::Socket(index) if is_its(&index) => Some((number, index)),
         _ => None,
