@@ -7,6 +7,7 @@
 //!   '------------- why not ---------------'              `--> Open, and refuses all
 //! ```
 
+mod choice;
 mod kept;
 mod loops;
 mod open;

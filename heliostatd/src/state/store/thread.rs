@@ -22,6 +22,11 @@ use heliostat_backend_store::{StoreFailed, StoreOnDevice};
 use heliostat_control::config::{Discard as Discards, DurableWrites};
 use heliostat_service_store::{Failed, Order};
 use heliostat_storefile::{Area, Create, DurableBy as Kept, Identity, Kind, Name, StoreError};
+use heliostat_backend_block::{Costs, Device, FileDevice, OpenError, Options, Run, SharedFile};
+use heliostat_control::config::{Discard, DurableWrites};
+use heliostat_storefile::{Area, Create, Identity, Kind, Name, StoreError};
+
+use super::choice::{chosen, does_discard};
 
 use crate::recovery;
 
@@ -30,10 +35,6 @@ const ZERO_BYTES: u64 = 4 << 20;
 /// How long a device that is in use is tried again: whoever had it last may not be gone altogether.
 const IN_USE_WAIT: Duration = Duration::from_secs(2);
 const IN_USE_STEP: Duration = Duration::from_millis(20);
-/// Writes of each kind when durable writes are measured.
-const MEASURED: usize = 15;
-/// Bytes that are written again and again meanwhile.
-const MEASURED_BYTES: u64 = 16 * 4096;
 /// Operations of the store's own device: it makes one at a time, but when it measures.
 const DEPTH: usize = 16;
 
@@ -66,7 +67,7 @@ pub struct Opening {
     /// How writes are made durable.
     pub durability: DurableWrites,
     /// Whether what areas lose is given back to the device.
-    pub discard: Discards,
+    pub discard: Discard,
 }
 
 /// What does not change of an open store.
@@ -265,15 +266,6 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
     Ok((store, Found { facts, numbers, file, areas }))
 }
 
-/// Of a file a hole is no gift: its next first write has to find room, and takes a hundred times as long.
-fn does_discard(wanted: Discards, device: &FileDevice) -> bool {
-    match wanted {
-        Discards::Yes => device.discards(),
-        Discards::Auto => device.is_disk() && device.discards(),
-        Discards::No => false,
-    }
-}
-
 fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
     let options = Options { depth: DEPTH, ..Options::default() };
     let (path, until) = (opening.place.path(), Instant::now() + IN_USE_WAIT);
@@ -283,34 +275,6 @@ fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
             opened => return opened,
         }
     }
-}
-
-/// How writes are made durable, and what that was chosen by where it is measured now: the configuration
-/// says it, or the store keeps it since it was made. One that does not is measured, and keeps it from then
-/// on, if its format has a place for it.
-fn chosen(
-    store: &mut StoreOnDevice<FileDevice>,
-    wanted: DurableWrites,
-) -> Result<(DurableBy, Option<Costs>), String> {
-    match (wanted, store.store().superblock().durable_by) {
-        (DurableWrites::By(by), _) => return Ok((by, None)),
-        (DurableWrites::Kept, Some(kept)) => return Ok((of_store(kept), None)),
-        (DurableWrites::Kept, None) | (DurableWrites::Measured, _) => {}
-    }
-    let Some(costs) = measure(store)? else {
-        return Ok((named(store.device_mut().durability()), None));
-    };
-    store.keep(kept_as(costs.best())).map_err(|error| error.to_string())?;
-    Ok((named(costs.best()), Some(costs)))
-}
-
-/// Measures durable writes at the end of the second copy of the table, whose bytes are written again as
-/// they are; nothing else is under way. Nothing where the table is too small for that.
-fn measure(store: &mut StoreOnDevice<FileDevice>) -> Result<Option<Costs>, String> {
-    let [_, table] = store.store().superblock().tables();
-    let Some(before) = table.bytes.checked_sub(MEASURED_BYTES) else { return Ok(None) };
-    let measured = store.device_mut().measure(table.offset + before, MEASURED);
-    measured.map(Some).map_err(|error| error.to_string())
 }
 
 /// Does what was ordered; why the device failed, if it did.
@@ -386,32 +350,6 @@ fn kind_of(kind: AreaKind) -> Kind {
         AreaKind::Raw => Kind::Raw,
         AreaKind::Log => Kind::Log,
         AreaKind::Queue => Kind::Queue,
-    }
-}
-
-/// The way of durable writes, as a store keeps it.
-fn kept_as(durability: Durability) -> Kept {
-    match durability {
-        Durability::Dsync => Kept::Dsync,
-        Durability::Flush => Kept::Flush,
-        Durability::DsyncAlone => Kept::DsyncAlone,
-    }
-}
-
-fn of_store(kept: Kept) -> DurableBy {
-    match kept {
-        Kept::Dsync => DurableBy::Dsync,
-        Kept::Flush => DurableBy::Flush,
-        Kept::DsyncAlone => DurableBy::DsyncAlone,
-    }
-}
-
-/// The same, as the protocol names it.
-fn named(durability: Durability) -> DurableBy {
-    match durability {
-        Durability::Dsync => DurableBy::Dsync,
-        Durability::Flush => DurableBy::Flush,
-        Durability::DsyncAlone => DurableBy::DsyncAlone,
     }
 }
 
