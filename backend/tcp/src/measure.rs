@@ -6,7 +6,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use heliostat_base::sync::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::sync::Arc;
 
 use heliostat_base::{clock, spin};

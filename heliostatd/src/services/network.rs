@@ -8,7 +8,7 @@
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
+use heliostat_base::sync::Ordering::Relaxed;
 use std::sync::Arc;
 
 use heliostat_abi::code::Code;

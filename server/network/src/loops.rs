@@ -1,7 +1,7 @@
 //! Starts the loops and ends them, and says which of them a new channel gets.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::Relaxed;
+use heliostat_base::sync::Ordering::Relaxed;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! How a connection to a remote peer becomes a delegated stream: before its program knows of it.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use heliostat_base::sync::Ordering::{Relaxed, Release};
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
@@ -93,7 +93,7 @@ fn swap(fd: i32, slot: &Slot, link: i32) -> Option<i32> {
         match packet::send(link, &record, &[fd, far]) {
             Ok(()) => Some(hidden),
             Err(_) => {
-                hidden::close(hidden);
+                hidden::close_hidden(hidden);
                 carriers::forget_link(link);
                 None
             }
