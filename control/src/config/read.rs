@@ -29,6 +29,25 @@ pub trait Names {
     fn group(&self, name: &str) -> Option<u32>;
 }
 
+/// The tables of a configuration.
+const SECTIONS: &[&str] = &[
+    "daemon",
+    "log",
+    "limits",
+    "channel",
+    "delegated",
+    "memory",
+    "cluster",
+    "locks",
+    "rpc",
+    "network",
+    "store",
+    "rule",
+    "rate",
+    "class",
+    "quality",
+    "durable",
+];
 /// Rules in one configuration: each is looked at for every open.
 const RULES_MAX: usize = 1024;
 /// Seconds in a year: longer is "never", which is 0.
@@ -49,25 +68,7 @@ impl Config {
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
         let document = source.document()?;
-        let known = [
-            "daemon",
-            "log",
-            "limits",
-            "channel",
-            "delegated",
-            "memory",
-            "cluster",
-            "locks",
-            "rpc",
-            "network",
-            "store",
-            "rule",
-            "rate",
-            "class",
-            "quality",
-            "durable",
-        ];
-        let root = Section::new(source, "", 0, document.get_ref(), &known)?;
+        let root = Section::new(source, "", 0, document.get_ref(), SECTIONS)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
             config.daemon = read_daemon(&field)?;
