@@ -22,6 +22,13 @@ pub fn is_lost(socket: &Socket, stream: &Stream) -> bool {
         && !stream.slot.peer_left(stream.side)
 }
 
+/// True when the loop has let the socket go, or is gone: the connection goes on at its descriptor.
+#[cold]
+pub fn has_let_go(socket: &Socket, stream: &Stream) -> bool {
+    is_lost(socket, stream)
+        || is_carried(socket) && stream.incoming.flags() & (RESET | SWITCHED) == SWITCHED
+}
+
 /// The TCP socket of connection `index`, if a loop has it too: what its names, and all that no ring
 /// and no bell concerns, are asked of.
 #[inline]

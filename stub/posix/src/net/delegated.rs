@@ -14,6 +14,7 @@
 mod back;
 mod begin;
 mod carriers;
+mod habit;
 mod hidden;
 
 pub use back::{finish_swap, is_lost_at_close, put_renamed, take_back, TakenBack};

@@ -35,7 +35,7 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
     if flags == 0 && !ended && !socket.read_shut.load(Relaxed) {
         return (ready, false);
     }
-    if ended && carried::is_lost(socket, stream) {
+    if ended && carried::has_let_go(socket, stream) {
         return (ready, true);
     }
     let is_read = is_empty || (is_others && flags & TAKEN_BACK != 0);

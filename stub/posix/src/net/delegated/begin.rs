@@ -9,7 +9,7 @@ use heliostat_abi::stream::delegated::Hand;
 use heliostat_backend_tcp::{copy_timeouts, linger_seconds, Positions};
 use heliostat_base::{call, packet};
 
-use super::{carriers, hidden};
+use super::{carriers, habit, hidden};
 use crate::net::channel::{Side, Slot};
 use crate::net::report_line;
 use crate::net::shadow::options::{BELLS, CORK, NODELAY};
@@ -33,7 +33,7 @@ fn is_remote(reason: Native) -> bool {
 }
 
 fn begin(fd: i32, side: Side) -> bool {
-    if !crate::is_enabled() || !carriers::may_carry() || lingers(fd) {
+    if !crate::is_enabled() || !carriers::may_carry() || !habit::is_worth_it() || lingers(fd) {
         return false;
     }
     let Some((slot, link, standing)) = carriers::take_slot() else { return false };

@@ -13,6 +13,7 @@ use heliostat_base::descriptor_limit::duplicate_above;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 
+use super::habit;
 use crate::net::socket::Socket;
 use crate::table::{self, DescriptorKind};
 
@@ -57,7 +58,10 @@ pub fn close_hidden(fd: i32) {
 pub fn drop_hidden(socket: &Socket) {
     match socket.carried.swap(0, AcqRel) {
         0 => {}
-        fd => close_hidden(fd),
+        fd => {
+            habit::ended(socket.writes.load(Relaxed));
+            close_hidden(fd);
+        }
     }
 }
 
