@@ -162,6 +162,8 @@ impl Daemon {
         match self.parts.config.network.delegate {
             When::Always => true,
             When::Never => false,
+            // Where there are too few cores nothing is measured: that would take them from others.
+            When::Auto if self.network_facts().judge() == Verdict::FewCores => false,
             When::Auto => {
                 let measured = self.services.network.measured();
                 Facts { measured, ..self.network_facts() }.judge() == Verdict::Pays
