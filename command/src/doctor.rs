@@ -3,6 +3,7 @@
 //! Each check tries the thing itself instead of reading a version number, and says in one line
 //! what it found; advice follows only where something is to be done.
 
+mod cores;
 mod files;
 mod machine;
 mod memory;
@@ -118,6 +119,7 @@ fn examine(place: &ControlPlace) -> Vec<Check> {
     checks.extend(process::checks());
     checks.extend(sealing::checks());
     checks.extend(mounts::checks());
+    checks.extend(cores::checks(place));
     checks.push(network::check());
     checks.extend(parts::checks(place));
     checks

@@ -8,9 +8,10 @@ use heliostat_stub_posix::net::{demote, option, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::{file, flush, process};
 
-use crate::call::{by_kernel, Call};
+use crate::call::Call;
 use crate::files;
 use crate::memory;
+use crate::offload::by_kernel;
 use crate::{sockets, spawn};
 
 /// close(2)

@@ -10,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, Network, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Network, Offload, ProgramRules, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -42,11 +42,14 @@ const SECTIONS: &[&str] = &[
     "rpc",
     "network",
     "store",
+    "listener",
     "rule",
     "rate",
     "class",
     "quality",
     "durable",
+    "cores",
+    "offload",
 ];
 /// Rules in one configuration: each is looked at for every open.
 const RULES_MAX: usize = 1024;
@@ -100,12 +103,16 @@ impl Config {
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
         }
-        if let Some(field) = root.field("durable") {
-            config.durable = Durable::read(&field)?;
-        }
+        read_programs(&root, &mut config)?;
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
+        }
+        if let Some(field) = root.field("cores") {
+            config.cores = ProgramRules::read(&field)?;
+        }
+        if let Some(field) = root.field("listener") {
+            config.listeners = SharedAddresses::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
@@ -121,6 +128,17 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// What the command that runs a program reads.
+fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
+    if let Some(field) = root.field("durable") {
+        config.durable = Durable::read(&field)?;
+    }
+    if let Some(field) = root.field("offload") {
+        config.offload = Offload::read(&field)?;
+    }
+    Ok(())
 }
 
 fn read_daemon(field: &Field<'_>) -> Result<Daemon, ConfigError> {

@@ -42,6 +42,7 @@ pub mod requests;
 pub mod rest;
 pub mod send;
 pub mod shadow;
+pub mod shared;
 pub mod shared_set;
 pub mod side_lock;
 pub mod socket;

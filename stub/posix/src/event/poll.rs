@@ -9,7 +9,7 @@ use libc::pollfd;
 
 use crate::net::socket::{self, Connection, Socket, Stage, Stream};
 use crate::net::watch::polled;
-use crate::net::{accept, demote, early, ready, shadow};
+use crate::net::{accept, demote, early, ready, shadow, shared};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Critical, Interrupts};
 use crate::{flush, waiting, Answer};
@@ -54,6 +54,7 @@ pub(super) fn poll_alone(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Opti
     if fds.iter().all(|entry| table::is_unknown(entry.fd)) {
         return None;
     }
+    shared::polled(fds.iter().map(|entry| entry.fd));
     let mut polled = polled_in(fds);
     if polled.is_empty() {
         return None;

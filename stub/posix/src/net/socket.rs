@@ -138,6 +138,8 @@ pub struct Socket {
     pub base_taken: AtomicU64,
     /// See there.
     pub base_given: AtomicU64,
+    /// It came from the queue of a shared listener: the place of its page, and one; else 0.
+    pub shared_page: AtomicU32,
     /// Why it is native, once both halves are.
     reason: AtomicU32,
 }
@@ -192,6 +194,7 @@ impl Socket {
             shadow_inode: AtomicU64::new(0),
             base_taken: AtomicU64::new(0),
             base_given: AtomicU64::new(0),
+            shared_page: AtomicU32::new(0),
             reason: AtomicU32::new(0),
         }
     }
