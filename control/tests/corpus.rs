@@ -9,9 +9,9 @@ use heliostat_abi::session::record::{Own, Request};
 use heliostat_abi::session::report::{Entry, ENTRY_BYTES};
 use heliostat_abi::session::restriction::{Destination, Services};
 use heliostat_abi::snapshot::region::{RegionName, NAME_BYTES, OWN_USER};
-use heliostat_abi::stream::delegated::{self, Hand};
 use heliostat_abi::store::request::FIRST;
 use heliostat_abi::store::{StoreReply, StoreRequest};
+use heliostat_abi::stream::delegated::{self, Hand};
 use heliostat_control::config::{Config, Names};
 use heliostat_control::policy::Policy;
 

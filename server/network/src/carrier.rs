@@ -287,7 +287,9 @@ impl Carrier {
     fn give_up_late(&mut self, now_ns: u64) {
         let mut lingering = std::mem::take(&mut self.lingering);
         lingering.retain(|place| {
-            let Some(Some(connection)) = self.connections.get(*place as usize) else { return false };
+            let Some(Some(connection)) = self.connections.get(*place as usize) else {
+                return false;
+            };
             let is_late = now_ns.saturating_sub(connection.moved_at_ns) > LINGER_NS;
             if connection.is_gone && is_late {
                 self.end(*place, Turn::Reset);

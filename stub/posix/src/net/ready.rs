@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
-use super::{carried, end};
 use super::socket::{Socket, Stream};
+use super::{carried, end};
 
 /// Readable (the numbers are those of epoll(7) and poll(2) alike).
 pub const IN: u32 = libc::EPOLLIN as u32;

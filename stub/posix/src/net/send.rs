@@ -19,7 +19,9 @@ use super::early;
 use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
-use super::{accept, carried, commit, delegated, demote, end, hold, listen, rest, shadow, side_lock};
+use super::{
+    accept, carried, commit, delegated, demote, end, hold, listen, rest, shadow, side_lock,
+};
 use crate::flush;
 use crate::thread::{self, Began, Critical};
 use crate::Answer;

@@ -3,9 +3,9 @@
 //! They take high numbers, so that those which the program counts on stay free: above its limit where
 //! the limit can be raised for a moment, else in the upper half of what it may have.
 
-use std::os::fd::AsRawFd;
 use heliostat_base::sync::AtomicU64;
 use heliostat_base::sync::Ordering::{AcqRel, Relaxed};
+use std::os::fd::AsRawFd;
 
 use heliostat_backend_tcp::descriptors_max;
 use heliostat_base::call;
