@@ -11,6 +11,7 @@ use heliostat_abi::session::restriction::{Destination, Services};
 use heliostat_abi::snapshot::region::{RegionName, NAME_BYTES, OWN_USER};
 use heliostat_abi::store::request::FIRST;
 use heliostat_abi::store::{StoreReply, StoreRequest};
+use heliostat_abi::stream::delegated::{self, Hand};
 use heliostat_control::config::{Config, Names};
 use heliostat_control::policy::Policy;
 
@@ -191,6 +192,25 @@ fn every_record_of_the_store_in_the_corpus_means_one_thing_or_nothing() {
         }
     }
     assert!(meant > 100, "the corpus has {meant} records that mean something");
+}
+
+#[test]
+fn every_hand_of_the_corpus_means_one_thing_or_nothing() {
+    let mut meant = 0;
+    for input in corpus("hand") {
+        for bytes in std::iter::once(input.clone()).chain(mutations(&input)) {
+            if let Ok(hand) = Hand::decode(&bytes) {
+                assert_eq!(hand.encode(), &bytes[..]);
+                meant += 1;
+            }
+            let reply = Own { number: delegated::GRANTED, body: body(&bytes) };
+            if let Ok(entry) = delegated::granted(&reply) {
+                assert_eq!(delegated::granted(&delegated::reply(&entry)), Ok(entry));
+                meant += 1;
+            }
+        }
+    }
+    assert!(meant > 20, "the corpus has {meant} records that mean something");
 }
 
 /// What there is of a body, and zeroes behind it.

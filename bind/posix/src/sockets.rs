@@ -11,9 +11,9 @@ use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
-use heliostat_stub_posix::net::delegated::{self, Asked};
+use heliostat_stub_posix::net::option::Asked;
 use heliostat_stub_posix::net::{
-    accept as stub_accept, close, demote, listen as stub_listen, option, shadow, shared,
+    accept as stub_accept, carried, close, demote, listen as stub_listen, option, shadow, shared,
 };
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
@@ -207,10 +207,10 @@ pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     if answer.is_some() {
         return call.answer(answer);
     }
-    match delegated::ask_socket(fd, index, level, name, value) {
+    match option::goes_to(fd, index, level, name, value) {
         Asked::Shadow => Verdict::Pass,
-        Asked::Socket(_) => by_socket(call, index),
-        Asked::Both(_) => {
+        Asked::Socket => by_socket(call, index),
+        Asked::Both => {
             let _ = by_socket(call, index);
             Verdict::Pass
         }
@@ -227,7 +227,7 @@ pub fn name(call: &mut Call<'_>) -> Verdict {
 
 /// The call as it is, of the connection's TCP socket where its descriptor has another.
 pub fn by_socket(call: &mut Call<'_>, index: u32) -> Verdict {
-    let Some(socket) = delegated::socket_of(index) else { return Verdict::Pass };
+    let Some(socket) = carried::socket_of(index) else { return Verdict::Pass };
     let fd = std::mem::replace(&mut call.frame.args[0], socket as u64);
     let answer = by_kernel(call);
     call.frame.args[0] = fd;

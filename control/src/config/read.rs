@@ -29,6 +29,28 @@ pub trait Names {
     fn group(&self, name: &str) -> Option<u32>;
 }
 
+/// The tables of a configuration.
+const SECTIONS: &[&str] = &[
+    "daemon",
+    "log",
+    "limits",
+    "channel",
+    "delegated",
+    "memory",
+    "cluster",
+    "locks",
+    "rpc",
+    "network",
+    "store",
+    "listener",
+    "rule",
+    "rate",
+    "class",
+    "quality",
+    "durable",
+    "cores",
+    "offload",
+];
 /// Rules in one configuration: each is looked at for every open.
 const RULES_MAX: usize = 1024;
 /// Seconds in a year: longer is "never", which is 0.
@@ -73,6 +95,7 @@ impl Config {
         let source = Source(text);
         let document = source.document()?;
         let root = Section::new(source, "", 0, document.get_ref(), &SECTIONS)?;
+        let root = Section::new(source, "", 0, document.get_ref(), SECTIONS)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
             config.daemon = read_daemon(&field)?;
