@@ -8,7 +8,10 @@ use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
-use crate::{descriptors, durable, events, fault, files, harmless, mappings, messages, queues, sealed, signal, sockets, spawn, transfer, uring};
+use crate::{
+    descriptors, durable, events, fault, files, harmless, mappings, messages, queues, sealed,
+    signal, sockets, spawn, transfer, uring,
+};
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
 const CAUGHT: &[Sysno] = &[
