@@ -207,7 +207,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::io_uring_setup => uring::setup(call),
         Sysno::io_uring_enter => uring::enter(call),
         Sysno::io_uring_register => uring::register(call),
-        Sysno::bind => queues::bind(call),
+        Sysno::bind => sockets::bind(call),
         Sysno::getsockname | Sysno::getpeername if is_known() => {
             queues::of_listening_socket(call).unwrap_or_else(|| sealed::again(call))
         }

@@ -1,10 +1,11 @@
-//! Calls on a descriptor that is the queue of a shared listener, and bind(2), which may find one.
+//! Calls on a descriptor that is the queue of a shared listener.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call as kernel;
+use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::shared::{self, Took};
@@ -12,7 +13,6 @@ use heliostat_stub_posix::net::{accept as stub_accept, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
 use crate::call::{by_kernel, Call};
-use crate::sockets;
 
 thread_local! {
     /// A message of which nothing is taken: waiting for one is waiting for a connection.
@@ -20,30 +20,30 @@ thread_local! {
         const { UnsafeCell::new(MaybeUninit::zeroed()) };
 }
 
-/// accept(2) and accept4(2) on a queue.
-pub fn accept(call: &mut Call<'_>) -> Verdict {
+/// accept(2) and accept4(2) on a queue; none where it is the listening socket again.
+pub fn accept(call: &mut Call<'_>) -> Option<Verdict> {
     let flags = if is_accept4(call) { call.int(3) } else { 0 };
     if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
-        return call.answer(Some(Err(Errno(libc::EINVAL))));
+        return Some(call.answer(Some(Err(Errno(libc::EINVAL)))));
     }
     let queue = call.int(0);
-    match shared::take(queue, flags & libc::SOCK_CLOEXEC != 0) {
+    Some(match shared::take(queue, flags & libc::SOCK_CLOEXEC != 0) {
         Took::Connection { fd, peer, page } => {
             let is_nonblocking = flags & libc::SOCK_NONBLOCK != 0;
             begin(call, fd, peer, page, is_nonblocking)
         }
         Took::Empty if kernel::is_nonblocking(queue) => call.answer(Some(Err(Errno(libc::EAGAIN)))),
         Took::Empty => wait(call),
-        Took::GivenBack => sockets::accept_in_kernel(call),
+        Took::GivenBack => return None,
         Took::Failed(errno) => call.answer(Some(Err(errno))),
-    }
+    })
 }
 
 /// The kernel has waited for a connection.
-pub fn accept_after(call: &mut Call<'_>, result: i64) -> Verdict {
+pub fn accept_after(call: &mut Call<'_>, result: i64) -> Option<Verdict> {
     match check(result as isize) {
         Ok(_) | Err(Errno(libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN)) => accept(call),
-        Err(errno) => call.answer(Some(Err(errno))),
+        Err(errno) => Some(call.answer(Some(Err(errno)))),
     }
 }
 
@@ -79,7 +79,7 @@ fn begin(call: &mut Call<'_>, fd: i32, peer: NetAddress, page: u32, nonblocking:
     }
     stub_accept::accepted(call.int(0), fd, peer, nonblocking);
     if let DescriptorKind::Socket(index) = table::kind(fd) {
-        socket::at(index).shared_page.store(page + 1, std::sync::atomic::Ordering::Relaxed);
+        socket::at(index).shared_page.store(page + 1, Relaxed);
     }
     call.answer(Some(Ok(fd as usize)))
 }
@@ -105,26 +105,4 @@ pub fn set_option(call: &mut Call<'_>) -> Option<Verdict> {
         let _ = by_kernel(call);
     }
     Some(verdict)
-}
-
-/// bind(2): the address may be a shared listener's, whose socket it then is.
-pub fn bind(call: &mut Call<'_>) -> Verdict {
-    let fd = call.int(0);
-    let is_reused = || kernel::option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
-    if crate::sealed::is_sealed() {
-        return crate::sealed::again(call); // it shares nothing
-    }
-    let wanted = sockets::address_at(call.word(1), call.word(2)).filter(|it| it.port() != 0);
-    let Some(address) = wanted.map(NetAddress::new) else { return Verdict::Pass };
-    let is_tcp =
-        || kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
-    if is_reused() && is_tcp() && shared::bound_by_others(fd, address) {
-        return call.answer(Some(Ok(0)));
-    }
-    let answer = by_kernel(call);
-    let is_taken = answer == Err(Errno(libc::EADDRINUSE)) && is_tcp();
-    match is_taken && shared::bound_by_others(fd, address) {
-        true => call.answer(Some(Ok(0))),
-        false => call.answer(Some(answer)),
-    }
 }

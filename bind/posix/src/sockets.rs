@@ -17,7 +17,7 @@ use heliostat_stub_posix::net::{
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
 use crate::call::{by_kernel, Call};
-use crate::{memory, queues};
+use crate::{memory, queues, sealed};
 
 /// connect(2)
 pub fn connect(call: &mut Call<'_>) -> Verdict {
@@ -58,7 +58,7 @@ fn dissolve(call: &Call<'_>) {
 }
 
 /// The address that lies there, of a family that we know; nothing for a pointer to nothing.
-pub(crate) fn address_at(address: u64, length: u64) -> Option<SocketAddr> {
+fn address_at(address: u64, length: u64) -> Option<SocketAddr> {
     let mut room = [const { MaybeUninit::<u8>::uninit() }; ADDRESS_BYTES_MAX];
     let room = &mut room[..(length as u32 as usize).min(ADDRESS_BYTES_MAX)];
     // SAFETY: bytes.
@@ -77,14 +77,15 @@ pub fn accept(call: &mut Call<'_>) -> Verdict {
             _ => {
                 stub_listen::noticed(call.int(0));
                 match shared::is_shared(call.int(0)) {
-                    true => queues::accept(call),
+                    true => queues::accept(call).unwrap_or_else(|| accept_in_kernel(call)),
                     false => accept_in_kernel(call),
                 }
             }
         };
     };
     if call.frame.wait[0] == Sysno::recvmsg as u64 {
-        return queues::accept_after(call, result);
+        let verdict = queues::accept_after(call, result);
+        return verdict.unwrap_or_else(|| accept_in_kernel(call));
     }
     call.frame.rax = result as u64;
     if result >= 0 {
@@ -108,7 +109,7 @@ thread_local! {
 const PEER_WORDS: usize = 4;
 
 /// Accepts with room for the peer's address: asking for it afterwards is a system call more.
-pub(crate) fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
+fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
     let verdict = call.wait_in_kernel();
     if call.word(1) == 0 {
         let room = PEER.with(UnsafeCell::get);
@@ -202,4 +203,26 @@ pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     };
     let answer = option::set(call.int(0), index, call.int(1), call.int(2), value);
     call.answer(answer)
+}
+
+/// bind(2): the address may be a shared listener's, whose socket it then is.
+pub fn bind(call: &mut Call<'_>) -> Verdict {
+    let fd = call.int(0);
+    let is_reused = || kernel::option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
+    if sealed::is_sealed() {
+        return sealed::again(call); // it shares nothing
+    }
+    let wanted = address_at(call.word(1), call.word(2)).filter(|it| it.port() != 0);
+    let Some(address) = wanted.map(NetAddress::new) else { return Verdict::Pass };
+    let is_tcp =
+        || kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
+    if is_reused() && is_tcp() && shared::bound_by_others(fd, address) {
+        return call.answer(Some(Ok(0)));
+    }
+    let answer = by_kernel(call);
+    let is_taken = answer == Err(Errno(libc::EADDRINUSE)) && is_tcp();
+    match is_taken && shared::bound_by_others(fd, address) {
+        true => call.answer(Some(Ok(0))),
+        false => call.answer(Some(answer)),
+    }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use heliostat_abi::listener::page;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::sync::Ordering::Relaxed;
 
 use crate::audit::Audit;
 use crate::queue::Queue;

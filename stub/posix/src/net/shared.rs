@@ -16,7 +16,7 @@ mod own;
 mod table;
 mod take;
 
-pub use own::{own_fds, owns, vacate};
+pub use own::{own_fds, owns};
 pub use take::{take, Took};
 
 use std::sync::OnceLock;
@@ -147,6 +147,13 @@ pub fn give_back_borrowed(fd: i32) {
     let nonblocking = call::is_nonblocking(fd);
     if let Ok(copy) = heliostat_base::fd::duplicate(real) {
         let _ = table::put(copy.into_raw(), fd, nonblocking);
+    }
+}
+
+/// Gives a hidden number up because the program wants it (dup2): that listener cannot be given back.
+pub fn vacate(fd: i32) {
+    if owns(fd) {
+        table::forget_real(fd);
     }
 }
 

@@ -1,13 +1,12 @@
 //! Which descriptors are queues, what lies beneath them, and which epoll sets have them.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Relaxed, Release};
-
 use heliostat_abi::listener::page;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::sync::AtomicBool;
+use heliostat_base::sync::Ordering::{Relaxed, Release};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, descriptor_limit};
 use std::os::fd::AsRawFd;
@@ -87,10 +86,6 @@ impl Entry {
         self.is_ready = false;
     }
 
-    /// Gives the hidden number up.
-    pub fn forget_real(&mut self) {
-        self.real = None;
-    }
 }
 
 impl Drop for Entry {
@@ -99,6 +94,13 @@ impl Drop for Entry {
             own::remove(self.real());
         }
     }
+}
+
+/// Gives a hidden number up.
+pub fn forget_real(fd: i32) {
+    own::remove(fd);
+    let mut entries = ENTRIES.lock();
+    entries.iter_mut().filter(|it| it.real() == fd).for_each(|it| it.real = None);
 }
 
 /// Whether there is a queue.
