@@ -8,6 +8,10 @@
 
 use std::fmt;
 
+/// Environment variable that has the stub measure the stages of offloaded calls in this folder, print what
+/// it has found, and end.
+pub const STAGES_VARIABLE: &str = "HELIOSTAT_OFFLOAD_STAGES";
+
 /// A group of calls, as GenerOS groups its servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(usize)]

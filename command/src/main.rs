@@ -8,6 +8,8 @@ mod area;
 mod args;
 mod client;
 mod cluster;
+mod coprocessor;
+mod cores;
 mod delegated;
 mod doctor;
 mod ensure;
@@ -20,6 +22,7 @@ mod log;
 mod memory;
 mod mount;
 mod names;
+mod offload;
 mod order;
 mod place;
 mod proc;
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
         Command::Lock { command } => return lock::run(&command),
         Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
+        Command::Coprocessor { command } => return coprocessor::run(&command),
+        Command::Cores(arguments) => return cores::run(&arguments),
         Command::Memory { command } => return memory::run(&command),
         Command::Mount(arguments) => return mount::run(&arguments),
         Command::Ls(arguments) => return names::ls(&arguments),

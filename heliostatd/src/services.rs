@@ -13,6 +13,7 @@
 
 pub(crate) mod cluster;
 mod control;
+mod cores;
 #[cfg(test)]
 mod echo;
 mod file;
@@ -20,9 +21,11 @@ mod listener;
 mod lock;
 mod memory;
 mod net;
+mod network;
 mod replica;
 mod rpc;
 mod snapshot;
+mod socket;
 mod store;
 
 use heliostat_abi::code::Code;
@@ -43,6 +46,9 @@ pub const TABLE: Table = &[
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
     &store::StoredAreas,
+    &socket::Sockets,
+    &cores::MachineCores,
+    &network::NetworkStreams,
     &listener::PortSharing,
     #[cfg(test)]
     &echo::Echo,

@@ -21,6 +21,8 @@ const VISITORS_PER_USER: u64 = 64;
 const LEASES_SHARE: u64 = 4;
 /// One of so many may be an arena's.
 const ARENAS_SHARE: u64 = 8;
+/// So many of a hundred may be sockets of delegated operations: ten thousand where there may be 20,000.
+const SOCKETS_PERCENT: u64 = 60;
 /// One of so many may be in an answer on its way. The kernel counts those of other programs of this
 /// user as well, and takes no more than there may be descriptors (unix(7), ETOOMANYREFS).
 const UNREAD_SHARE: u64 = 2;
@@ -187,6 +189,18 @@ pub fn store(config: &Config) -> heliostat_service_store::Limits {
 pub fn store_sessions(config: &Config) -> Shares {
     let store = &config.store;
     shares(config, store.sessions as u64, store.sessions_per_user as u64)
+}
+
+/// Sessions whose socket operations are delegated: as many as of files.
+pub fn socket_sessions(config: &Config) -> Shares {
+    let Delegated { sessions, sessions_per_user, .. } = config.delegated;
+    shares(config, sessions as u64, sessions_per_user as u64)
+}
+
+/// Sockets of delegated operations: each costs a descriptor, a listener's two.
+pub fn sockets(config: &Config) -> Shares {
+    let all = descriptor_limit().saturating_mul(SOCKETS_PERCENT) / 100;
+    shares(config, all, all / 2)
 }
 
 /// Descriptors and bytes of answers that nobody has read.

@@ -11,12 +11,14 @@ use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
+use heliostat_stub_posix::net::delegated::{self, Asked};
 use heliostat_stub_posix::net::{
     accept as stub_accept, close, demote, listen as stub_listen, option, shadow, shared,
 };
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
-use crate::call::{by_kernel, Call};
+use crate::call::Call;
+use crate::offload::by_kernel;
 use crate::{memory, queues, sealed};
 
 /// connect(2)
@@ -166,7 +168,7 @@ pub fn getsockopt(call: &mut Call<'_>) -> Verdict {
         return queues::of_listening_socket(call).unwrap_or(Verdict::Pass);
     };
     let Some(value) = option::get(call.int(0), index, call.int(1), call.int(2)) else {
-        return Verdict::Pass;
+        return by_socket(call, index);
     };
     let answer = tell(call, value).unwrap_or(Err(memory::FAULT));
     call.answer(Some(answer))
@@ -201,8 +203,36 @@ pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     let Ok(value) = (unsafe { memory::read_many(call.word(3), room) }) else {
         return Verdict::Pass;
     };
-    let answer = option::set(call.int(0), index, call.int(1), call.int(2), value);
-    call.answer(answer)
+    let (fd, level, name) = (call.int(0), call.int(1), call.int(2));
+    let answer = option::set(fd, index, level, name, value);
+    if answer.is_some() {
+        return call.answer(answer);
+    }
+    match delegated::ask_socket(fd, index, level, name, value) {
+        Asked::Shadow => Verdict::Pass,
+        Asked::Socket(_) => by_socket(call, index),
+        Asked::Both(_) => {
+            let _ = by_socket(call, index);
+            Verdict::Pass
+        }
+    }
+}
+
+/// getsockname(2) and getpeername(2)
+pub fn name(call: &mut Call<'_>) -> Verdict {
+    match socket_of(call) {
+        Some(index) => by_socket(call, index),
+        None => queues::of_listening_socket(call).unwrap_or(Verdict::Pass),
+    }
+}
+
+/// The call as it is, of the connection's TCP socket where its descriptor has another.
+pub fn by_socket(call: &mut Call<'_>, index: u32) -> Verdict {
+    let Some(socket) = delegated::socket_of(index) else { return Verdict::Pass };
+    let fd = std::mem::replace(&mut call.frame.args[0], socket as u64);
+    let answer = by_kernel(call);
+    call.frame.args[0] = fd;
+    call.answer(Some(answer))
 }
 
 /// bind(2): the address may be a shared listener's, whose socket it then is.

@@ -17,7 +17,7 @@ use crate::net::channel::Side;
 use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
-use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
+use crate::net::{accept, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch};
 use crate::net::{commit, shared, unflushed};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, DescriptorKind};
@@ -115,6 +115,7 @@ pub fn in_forked_child() {
     unflushed::reset_in_forked_child();
     life::reset_in_forked_child();
     connect::reset_in_forked_child();
+    delegated::reset_in_forked_child();
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
     accept::later::reset_in_forked_child();
@@ -126,6 +127,9 @@ pub fn in_forked_child() {
 /// Before the kernel closes `fd`; `Some` refuses because the descriptor is the stub's own.
 pub fn closing(fd: i32) -> Answer {
     if session::owns(fd) || flush::owns(fd) || shared::owns(fd) {
+        return crate::fail(libc::EBADF);
+    }
+    if table::kind(fd) == DescriptorKind::Hidden {
         return crate::fail(libc::EBADF);
     }
     program_rings::closing(fd);
@@ -146,7 +150,7 @@ pub fn closing(fd: i32) -> Answer {
         }
         DescriptorKind::Epoll(index) => life::closing(index),
         DescriptorKind::Early => watched_early::forget(fd),
-        DescriptorKind::Unknown | DescriptorKind::Polled => {}
+        DescriptorKind::Unknown | DescriptorKind::Polled | DescriptorKind::Hidden => {}
     }
     None
 }
@@ -162,7 +166,8 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
         table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
         program_rings::closing_range(first, last);
     }
-    let mut own: Vec<u32> = session::control_fd().into_iter().chain(flush::own_fds()).collect();
+    let own = session::control_fd().into_iter().chain(flush::own_fds());
+    let mut own: Vec<u32> = own.chain(delegated::owned()).collect();
     own.extend(shared::own_fds());
     own.sort_unstable();
     let mut ranges = vec![(first, last)];
@@ -199,7 +204,7 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
         }
         DescriptorKind::Epoll(index) => sets::retain(index),
         DescriptorKind::Early => return now_native(old, new),
-        DescriptorKind::Unknown | DescriptorKind::Polled => return,
+        DescriptorKind::Unknown | DescriptorKind::Polled | DescriptorKind::Hidden => return,
     }
     table::set(new, kind);
 }
@@ -217,6 +222,7 @@ pub fn replacing(old: i32, new: i32) {
     if old != new {
         session::vacate(new);
         flush::vacate(new);
+        delegated::vacate(new);
         shared::vacate(new);
         closing(new);
     }
@@ -282,6 +288,7 @@ fn stays_open(fd: i32) -> bool {
 /// have closed the original, so they are recognised by the addresses of their two ends.
 fn demote_renamed() {
     for fd in 0..3 {
+        delegated::take_back_renamed(fd);
         let Some(local) = call::local_address(fd).map(NetAddress::new) else { continue };
         let Some(peer) = call::peer_address(fd).map(NetAddress::new) else { continue };
         let is_it = |stream: &Stream| {

@@ -159,6 +159,10 @@ fn look(fds: &mut [pollfd], watched: &[Watched]) -> usize {
 
 fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     let socket = socket::at(index);
+    if socket.is_native() {
+        // Another thread has taken it back to the kernel since this call began.
+        return call::events_now(fd, wanted) as u16 as u32;
+    }
     shadow::doubt(fd, socket, stream);
     let is_early = socket.is_early();
     if waits_for_kernel(socket, wanted) {
