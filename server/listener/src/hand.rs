@@ -61,7 +61,7 @@ impl State {
             if let Some(audit) = &worker.audit {
                 audit.add(&fd, handed.serial);
                 if worker.audit_at_ns == 0 {
-                    worker.audit_at_ns = now_ns + AUDIT_NS;
+                    worker.audit_at_ns = worker.audit_not_before_ns.max(now_ns + AUDIT_NS);
                 }
             }
             listener.counts.given += 1;

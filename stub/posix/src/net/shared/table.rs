@@ -12,6 +12,7 @@ use heliostat_base::{call, descriptor_limit};
 use std::os::fd::AsRawFd;
 
 use super::own;
+use crate::thread::Critical;
 
 /// Hidden numbers lie above those that programs use.
 const HIDDEN_LOWEST: i32 = 900;
@@ -124,6 +125,7 @@ pub fn count() {
 
 /// Does something with the queue of a descriptor.
 pub fn with<T>(fd: i32, work: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+    let _critical = Critical::enter();
     ENTRIES.lock().iter_mut().find(|entry| entry.fds.contains(&fd)).map(work)
 }
 
