@@ -159,7 +159,7 @@ def test_ten_thousand_silent_clients_hold_up_nobody(harness):
     if hard < clients + 1000:
         pytest.fail(f"{hard} descriptors are not enough for this test")
     resource.setrlimit(resource.RLIMIT_NOFILE, (clients + 1000, hard))
-    port, _ = start_workers(harness, 4, rule="content")
+    port, _ = start_workers(harness, 4, rule="content", kind="asyncio")
     silent = []
     try:
         for _ in range(clients):
