@@ -31,7 +31,8 @@ def test_programs_that_know_nothing_of_each_other_share_a_port(harness, kind):
 
 def test_redis_servers_share_a_port(harness):
     port = kernel_view.free_port()
-    command = [BINARY, "run", "--share", f"{port}:round-robin", "--", "redis-server", "--port", port, "--save", ""]
+    command = [BINARY, "run", "--share", f"{port}:round-robin", "--", "redis-server", "--bind", "127.0.0.1"]
+    command += ["--port", port, "--save", ""]
     servers = [harness.start(Side.PLAIN, command, name="redis", cwd=harness.folder) for _ in range(4)]
     shared_port.wait_ready(harness, port, 4)
     seen = set()
