@@ -43,7 +43,16 @@ impl Worker {
         page.atomic_u32(page::AT_VERSION).store(page::VERSION, Relaxed);
         let audit = Audit::create().ok().map(Arc::new);
         let ghosts = HashSet::new();
-        let worker = Worker { id, queue, audit, page, ghosts, audit_at_ns: 0, audit_not_before_ns: 0, is_watched: false };
+        let worker = Worker {
+            id,
+            queue,
+            audit,
+            page,
+            ghosts,
+            audit_at_ns: 0,
+            audit_not_before_ns: 0,
+            is_watched: false,
+        };
         Ok((worker, theirs, fd.into()))
     }
 

@@ -41,6 +41,10 @@ pub fn configure(text: &str) {
     let _ = WANTED.set(text.split(',').filter_map(one).collect());
 }
 
+/// So often a listener is looked for that somebody is about to make, and so long apart: 0.5 s in all.
+const FIND_LOOKS: usize = 50;
+const FIND_NAP_NS: u64 = 10_000_000;
+
 fn wanted(fd: i32) -> Option<Rule> {
     let port = call::local_address(fd)?.port();
     WANTED.get()?.iter().find(|(wanted, _)| *wanted == port).map(|(_, rule)| *rule)
@@ -199,7 +203,16 @@ pub fn bound_by_others(fd: i32, address: NetAddress) -> bool {
         return false;
     }
     let _critical = Critical::enter();
-    let Some(found) = ask::find(address) else { return false };
+    // Whoever has bound it may be about to listen: of a port that is to be shared that is waited for.
+    let is_named = WANTED.get().is_some_and(|it| it.iter().any(|(port, _)| *port == address.port));
+    let looks = if is_named { FIND_LOOKS } else { 1 };
+    let find = |look: usize| {
+        if look > 0 {
+            let _ = call::ppoll(&mut [], Some(FIND_NAP_NS), None);
+        }
+        ask::find(address)
+    };
+    let Some(found) = (0..looks).find_map(find) else { return false };
     let is_nonblocking = call::is_nonblocking(fd);
     table::remember_nonblocking(fd, is_nonblocking);
     // The socket is its thread's as well, which does not wait.

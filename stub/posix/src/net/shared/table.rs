@@ -86,7 +86,6 @@ impl Entry {
         (self.worker, self.epoch, self.page) = (part.worker, part.epoch, part.page);
         self.is_ready = false;
     }
-
 }
 
 impl Drop for Entry {
