@@ -5,6 +5,7 @@
 
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
+use heliostat_stub_posix::net::shared;
 use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
@@ -207,6 +208,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::close_range => descriptors::close_range(call),
         Sysno::dup => descriptors::dup(call),
         Sysno::dup2 | Sysno::dup3 => descriptors::dup_onto(call, number == Sysno::dup3),
+        Sysno::fcntl | Sysno::ioctl if shared::is_bound(fd) => queues::set_mode(call),
         Sysno::fcntl if is_known() => descriptors::fcntl(call),
         Sysno::ioctl => {
             mappings::before_ioctl(call);

@@ -13,6 +13,7 @@ use heliostat_stub_posix::net::{accept as stub_accept, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
 use crate::call::{by_kernel, Call};
+use crate::memory;
 
 thread_local! {
     /// A message of which nothing is taken: waiting for one is waiting for a connection.
@@ -105,4 +106,24 @@ pub fn set_option(call: &mut Call<'_>) -> Option<Verdict> {
         let _ = by_kernel(call);
     }
     Some(verdict)
+}
+
+/// fcntl(2) and ioctl(2) on a socket that bind(2) has exchanged: whether it blocks is kept until the
+/// program listens, since the socket is its thread's as well, which does not wait.
+pub fn set_mode(call: &mut Call<'_>) -> Verdict {
+    let (fd, command) = (call.int(0), call.int(1));
+    let is_fcntl = call.frame.rax == Sysno::fcntl as u64;
+    let is_nonblocking = match command {
+        libc::F_SETFL if is_fcntl => call.int(2) & libc::O_NONBLOCK != 0,
+        _ if !is_fcntl && call.word(1) as u32 as u64 == libc::FIONBIO => {
+            // SAFETY: FIONBIO points to an int.
+            match unsafe { memory::read::<i32>(call.word(2)) } {
+                Ok(Some(on)) => on != 0,
+                _ => return call.answer(Some(Err(memory::FAULT))),
+            }
+        }
+        _ => return Verdict::Pass,
+    };
+    shared::set_bound_mode(fd, is_nonblocking);
+    call.answer(Some(Ok(0)))
 }

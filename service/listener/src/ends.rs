@@ -49,7 +49,7 @@ impl Listeners {
         count
     }
 
-    fn end_worker(&mut self, worker: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
+    pub(crate) fn end_worker(&mut self, worker: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
         let Some(gone) = self.workers.remove(worker) else { return };
         if let Some(listener) = self.listeners.get_mut(gone.listener) {
             listener.places.remove(&gone.place);
@@ -67,7 +67,7 @@ impl Listeners {
         effects.push(Effect::ListenerEnds(listener));
     }
 
-    fn remove_listener(&mut self, listener: ObjectId) {
+    pub(crate) fn remove_listener(&mut self, listener: ObjectId) {
         if let Some(gone) = self.listeners.remove(listener) {
             self.by_endpoint.remove(&gone.endpoint);
         }

@@ -219,6 +219,17 @@ pub fn bound_by_others(fd: i32, address: NetAddress) -> bool {
     table::put(found.into_raw(), fd, true).is_ok()
 }
 
+/// A socket whose place that of a shared listener has taken, and on which the program does not listen yet.
+#[inline]
+pub fn is_bound(fd: i32) -> bool {
+    table::is_bound(fd)
+}
+
+/// The program says whether it is to block.
+pub fn set_bound_mode(fd: i32, is_nonblocking: bool) {
+    table::remember_nonblocking(fd, is_nonblocking);
+}
+
 /// A connection that came from a queue has been closed here for the last time.
 #[cold]
 pub fn closed(page: u32) {

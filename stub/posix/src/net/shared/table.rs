@@ -27,6 +27,7 @@ static INTERESTS: Lock<Vec<Interest>> = Lock::new(Vec::new());
 static PAGES: Lock<Vec<SharedMapping>> = Lock::new(Vec::new());
 /// What descriptors were before another socket took their place.
 static MODES: Lock<Vec<(i32, bool)>> = Lock::new(Vec::new());
+static HAS_MODES: AtomicBool = AtomicBool::new(false);
 /// There is a queue.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// There is one on which the program has not waited yet.
@@ -230,13 +231,22 @@ pub fn remember_nonblocking(fd: i32, is_nonblocking: bool) {
     if modes.len() < INTERESTS_MAX {
         modes.push((fd, is_nonblocking));
     }
+    HAS_MODES.store(true, Release);
+}
+
+/// Whether that is kept of a descriptor.
+#[inline]
+pub fn is_bound(fd: i32) -> bool {
+    HAS_MODES.load(Relaxed) && MODES.lock().iter().any(|(it, _)| *it == fd)
 }
 
 /// That, once.
 pub fn was_nonblocking(fd: i32) -> Option<bool> {
     let mut modes = MODES.lock();
     let at = modes.iter().position(|(it, _)| *it == fd)?;
-    Some(modes.swap_remove(at).1)
+    let mode = modes.swap_remove(at).1;
+    HAS_MODES.store(!modes.is_empty(), Release);
+    Some(mode)
 }
 
 /// In the child of a fork: locks are free, and nobody here has waited yet.
