@@ -12,6 +12,7 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     hand                      connections handed to a loop          fuzz/control
     store_record              what is asked of the store           fuzz/control
     socket_record             what is asked of delegated sockets    fuzz/control
+    listener_record           what is asked of shared listeners     fuzz/control
     reply                     what a stub reads on its socket       fuzz/stub
     slot_foreign              slots of a channel, scribbled on      fuzz/stub
     region_foreign            tables and pins of snapshots, the same fuzz/stub

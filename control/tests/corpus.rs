@@ -69,6 +69,23 @@ fn every_request_in_the_corpus_means_one_thing_or_nothing() {
 }
 
 #[test]
+fn every_record_of_listeners_in_the_corpus_means_one_thing_or_nothing() {
+    use heliostat_abi::listener::{request::FIRST, ListenerReply, ListenerRequest};
+    for bytes in corpus("listener_record").iter().flat_map(|input| mutations(input)) {
+        let Some((number, rest)) = bytes.split_first() else { continue };
+        let number = FIRST + u16::from(*number);
+        let request = Own { number, body: body(rest) };
+        if let Ok(decoded) = ListenerRequest::decode(&request) {
+            assert_eq!(ListenerRequest::decode(&decoded.encode()), Ok(decoded));
+        }
+        let reply = Own { number, body: body(rest) };
+        if let Ok(decoded) = ListenerReply::decode(&reply) {
+            assert_eq!(decoded.encode(), reply);
+        }
+    }
+}
+
+#[test]
 fn the_corpus_has_an_operation_of_every_kind() {
     let whole = corpus("operation");
     let decoded = whole.iter().filter_map(|bytes| Operation::decode(bytes, 1 << 16).ok());

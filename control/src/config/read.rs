@@ -112,21 +112,7 @@ impl Config {
         if let Some(field) = root.field("delegated") {
             config.delegated = read_delegated(&field)?;
         }
-        if let Some(field) = root.field("locks") {
-            config.locks = Locks::read(&field)?;
-        }
-        if let Some(field) = root.field("memory") {
-            config.memory = Memory::read(&field)?;
-        }
-        if let Some(field) = root.field("cluster") {
-            config.cluster = Some(Cluster::read(&field)?);
-        }
-        if let Some(field) = root.field("network") {
-            config.network = Network::read(&field)?;
-        }
-        if let Some(field) = root.field("rpc") {
-            config.rpc = Rpc::read(&field)?;
-        }
+        read_services(&root, &mut config)?;
         read_programs(&root, &mut config)?;
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
@@ -134,9 +120,6 @@ impl Config {
         }
         if let Some(field) = root.field("cores") {
             config.cores = ProgramRules::read(&field)?;
-        }
-        if let Some(field) = root.field("listener") {
-            config.listeners = SharedAddresses::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
@@ -152,6 +135,29 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// Services that have a table of their own, and nobody's names in it.
+fn read_services(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
+    if let Some(field) = root.field("locks") {
+        config.locks = Locks::read(&field)?;
+    }
+    if let Some(field) = root.field("memory") {
+        config.memory = Memory::read(&field)?;
+    }
+    if let Some(field) = root.field("cluster") {
+        config.cluster = Some(Cluster::read(&field)?);
+    }
+    if let Some(field) = root.field("network") {
+        config.network = Network::read(&field)?;
+    }
+    if let Some(field) = root.field("rpc") {
+        config.rpc = Rpc::read(&field)?;
+    }
+    if let Some(field) = root.field("listener") {
+        config.listeners = SharedAddresses::read(&field)?;
+    }
+    Ok(())
 }
 
 /// What the command that runs a program reads.
