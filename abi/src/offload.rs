@@ -32,14 +32,8 @@ pub enum Group {
 
 impl Group {
     /// All groups, in order of number.
-    pub const ALL: [Group; 6] = [
-        Group::Files,
-        Group::Metadata,
-        Group::Sockets,
-        Group::Signals,
-        Group::Ipc,
-        Group::Process,
-    ];
+    pub const ALL: [Group; 6] =
+        [Group::Files, Group::Metadata, Group::Sockets, Group::Signals, Group::Ipc, Group::Process];
 
     /// Its name, as it is asked for.
     pub const fn name(self) -> &'static str {

@@ -92,10 +92,7 @@ pub fn is_caught(number: u32) -> bool {
 }
 
 /// Answers a caught call of a program with offload; `answered` is how it would be without.
-pub fn hook(
-    frame: &mut SyscallFrame,
-    answered: impl Fn(&mut SyscallFrame) -> Verdict,
-) -> Verdict {
+pub fn hook(frame: &mut SyscallFrame, answered: impl Fn(&mut SyscallFrame) -> Verdict) -> Verdict {
     let entered = if IS_STAMPED.load(Relaxed) { cycles() } else { 0 };
     match frame.rounds {
         0 => before(frame),
@@ -168,8 +165,7 @@ fn write_rest(frame: &mut SyscallFrame, asked: &Asked, bytes: u32) -> Verdict {
         true => flags | libc::MSG_NOSIGNAL as u64,
         false => flags,
     };
-    frame.wait =
-        [u64::from(asked.number), fd, at + moved, rest, flags, address, address_length];
+    frame.wait = [u64::from(asked.number), fd, at + moved, rest, flags, address, address_length];
     frame.scratch = REST | moved;
     Verdict::Wait
 }

@@ -31,8 +31,8 @@ use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_base::sync::{AtomicBool, AtomicU32};
 use heliostat_ring::request::{Answer, Asked, Requests, Stamp};
 
-use crate::thread::Critical;
 use crate::owner;
+use crate::thread::Critical;
 use calls::{Judged, Judgement};
 use rule::{Way, RULES};
 
@@ -143,7 +143,9 @@ pub fn answer(judged: &Judged, asked: &Asked, entered: u64) -> Answered {
     };
     let (answered, why) = match way {
         Way::Plain => (Answered::Plainly, Unoffloaded::Dearer),
-        Way::PlainSample(_) => (plain_sample(program, judged.group, way, asked), Unoffloaded::Dearer),
+        Way::PlainSample(_) => {
+            (plain_sample(program, judged.group, way, asked), Unoffloaded::Dearer)
+        }
         Way::Offloaded => offloaded(program, asked, entered),
         Way::OffloadedSample(_) => {
             let began = cycles();

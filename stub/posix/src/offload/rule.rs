@@ -135,7 +135,11 @@ impl Rule {
                 self.medians[0].store(plain, Relaxed);
                 self.medians[1].store(offloaded, Relaxed);
                 let is_cheaper = offloaded * 100 <= plain * (100 - GAIN_PERCENT);
-                if is_cheaper { OFFLOADED } else { PLAIN }
+                if is_cheaper {
+                    OFFLOADED
+                } else {
+                    PLAIN
+                }
             }
             _ => PLAIN,
         };
