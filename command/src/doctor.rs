@@ -3,10 +3,12 @@
 //! Each check tries the thing itself instead of reading a version number, and says in one line
 //! what it found; advice follows only where something is to be done.
 
+mod cores;
 mod files;
 mod machine;
 mod memory;
 mod mounts;
+mod network;
 mod parts;
 mod patching;
 mod process;
@@ -117,6 +119,8 @@ fn examine(place: &ControlPlace) -> Vec<Check> {
     checks.extend(process::checks());
     checks.extend(sealing::checks());
     checks.extend(mounts::checks());
+    checks.extend(cores::checks(place));
+    checks.push(network::check());
     checks.extend(parts::checks(place));
     checks
 }

@@ -17,6 +17,7 @@
 //! /file/srv/data/a.csv         one file, by its path
 //! /file/srv/data/*             every file whose path begins so
 //! /file/*                      every file
+//! /cores                       how the machine's cores are parted
 //! ```
 
 use std::fmt;
@@ -35,6 +36,8 @@ use heliostat_abi::store::AreaName;
 
 /// What stands before a file's path, which is absolute.
 const FILE_PREFIX: &str = "/file";
+/// The name of the partition of cores; there is one.
+const CORES: &str = "/cores";
 
 /// The name of a listening TCP address.
 pub fn tcp_name(address: NetAddress) -> String {
@@ -59,6 +62,9 @@ pub enum Name<'a> {
     /// A file, by its absolute path as the control plane sees it. Foreign bytes: a file may have
     /// several paths, and whoever may write a folder gives them.
     File(&'a str),
+    /// How the machine's cores are parted. A rule without names is not about it: whoever may part
+    /// them is named.
+    Cores,
 }
 
 impl fmt::Display for Name<'_> {
@@ -71,6 +77,7 @@ impl fmt::Display for Name<'_> {
             Self::Function(name) => name.fmt(f),
             Self::Area(name) => name.fmt(f),
             Self::File(path) => write!(f, "/file{path}"),
+            Self::Cores => f.write_str(CORES),
         }
     }
 }
@@ -145,6 +152,8 @@ pub enum NamePattern {
     File(String),
     /// Files whose path begins so.
     Files(String),
+    /// How cores are parted.
+    Cores,
 }
 
 /// Why a text is no pattern.
@@ -170,7 +179,7 @@ impl fmt::Display for PatternError {
             Self::Service => {
                 write!(
                     f,
-                    "names begin with /net/tcp/, /snapshot/, /memory/, /lock/, /rpc/, /store/ or /file/ (or are /net/*)"
+                    "names begin with /net/tcp/, /snapshot/, /memory/, /lock/, /rpc/, /store/ or /file/ (or are /net/*, /cores)"
                 )
             }
             Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
@@ -198,6 +207,9 @@ impl NamePattern {
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text == "/net/*" || text == "/net/tcp/*" {
             return Ok(Self::ANY);
+        }
+        if text == CORES {
+            return Ok(Self::Cores);
         }
         if let Some(rest) = text.strip_prefix(PREFIX) {
             return Self::parse_named(rest, RegionName::parse, Self::Region, Self::Regions);
@@ -285,6 +297,7 @@ impl NamePattern {
             }
             (Self::File(own), Name::File(path)) => own == path,
             (Self::Files(beginning), Name::File(path)) => path.starts_with(beginning.as_str()),
+            (Self::Cores, Name::Cores) => true,
             _ => false,
         }
     }

@@ -37,7 +37,8 @@ impl Rule {
     fn matches(&self, subject: &Subject, right: Right, name: Name<'_>) -> bool {
         let right_fits = self.rights.is_empty() || self.rights.contains(&right);
         let mut names = self.names.iter();
-        let name_fits = self.names.is_empty() || names.any(|pattern| pattern.matches(name));
+        let is_about_all = self.names.is_empty() && name != Name::Cores;
+        let name_fits = is_about_all || names.any(|pattern| pattern.matches(name));
         is_about((&self.users, &self.groups), subject) && right_fits && name_fits
     }
 }

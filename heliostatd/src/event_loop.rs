@@ -45,6 +45,8 @@ impl Daemon {
             Source::Rpc => self.attend_rpc(),
             Source::Replica => self.attend_replicas(),
             Source::Store => self.attend_store(),
+            Source::Sockets => self.attend_sockets(),
+            Source::Cores => self.attend_cores(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }
@@ -115,7 +117,10 @@ impl Daemon {
         let configured = self.parts.config.daemon.idle_exit_s;
         let seconds = self.parts.idle_exit_s.unwrap_or(configured);
         // A node of a cluster is there for the others.
-        let is_needed = self.services.cluster.is_some() || !self.connections.is_empty();
+        // Who has parted the cores has to put them together again.
+        let is_held = self.services.cluster.is_some() || self.services.cores.is_parted();
+        let has_listeners = !self.services.listener.grants.is_empty();
+        let is_needed = is_held || has_listeners || !self.connections.is_empty();
         let counts = seconds > 0 && !is_needed;
         counts.then(|| self.idle_since_ns.saturating_add(seconds.saturating_mul(1_000_000_000)))
     }

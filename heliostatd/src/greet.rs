@@ -57,8 +57,10 @@ impl Daemon {
         let namespace = connection.peer.namespace_name();
         debug!(session = %id, pid = connection.peer.pid, program, namespace, "a session begins");
         connection.session = Some(Session { program, namespace, report, holder });
+        let pid = connection.peer.pid;
         self.visitors -= 1;
         self.node.set_session(id, State::Active);
+        self.place_soon(pid);
         let reply = Reply::Welcome { session: id, boot: self.boot };
         Ok(Answer { reply, fds: vec![Rc::new(node), Rc::new(report_fd)] })
     }

@@ -70,6 +70,11 @@ impl NodePage {
         self.mapping.atomic_u32(node::region_word(region.index)).fetch_add(1, Ordering::Release);
     }
 
+    /// Tells everybody that cores are parted otherwise.
+    pub fn set_partition(&self, generation: u32) {
+        self.mapping.atomic_u32(node::PARTITION).store(generation, Ordering::Release);
+    }
+
     /// Says what holds for a channel.
     pub fn set_channel(&self, id: ObjectId, state: State) {
         self.set(node::channel_word(id.index), id, state);

@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::files;
 use crate::memory;
 use crate::offload::by_kernel;
-use crate::spawn;
+use crate::{sockets, spawn};
 
 /// close(2)
 pub fn close(call: &mut Call<'_>) -> Verdict {
@@ -151,7 +151,7 @@ pub fn ioctl(call: &mut Call<'_>) -> Verdict {
             demote::leave(fd, index, Native::Call);
             Verdict::Pass
         }
-        _ => Verdict::Pass,
+        _ => sockets::by_socket(call, index),
     }
 }
 

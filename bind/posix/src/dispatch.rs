@@ -9,8 +9,8 @@ use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
 use crate::{
-    descriptors, durable, events, fault, files, harmless, mappings, messages, offload, sealed,
-    signal, sockets, spawn, transfer, uring,
+    descriptors, durable, events, fault, files, harmless, mappings, messages, offload,
+    queues, sealed, signal, sockets, spawn, transfer, uring,
 };
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
@@ -43,6 +43,8 @@ const CAUGHT: &[Sysno] = &[
     Sysno::listen,
     Sysno::shutdown,
     Sysno::getsockopt,
+    Sysno::getsockname,
+    Sysno::getpeername,
     Sysno::setsockopt,
     Sysno::close,
     Sysno::close_range,
@@ -71,6 +73,9 @@ const CAUGHT: &[Sysno] = &[
     Sysno::exit_group,
     Sysno::rt_sigaction,
     Sysno::rt_sigprocmask,
+    Sysno::bind,
+    Sysno::getsockname,
+    Sysno::getpeername,
     Sysno::io_uring_setup,
     Sysno::io_uring_enter,
     Sysno::io_uring_register,
@@ -184,6 +189,7 @@ fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::listen => sockets::listen(call),
         Sysno::shutdown if first_is_known() => sockets::shutdown(call),
         Sysno::getsockopt if first_is_known() => sockets::getsockopt(call),
+        Sysno::getsockname | Sysno::getpeername if first_is_known() => sockets::name(call),
         other => dispatch_cold(other, call),
     }
 }
@@ -218,6 +224,10 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::io_uring_setup => uring::setup(call),
         Sysno::io_uring_enter => uring::enter(call),
         Sysno::io_uring_register => uring::register(call),
+        Sysno::bind => queues::bind(call),
+        Sysno::getsockname | Sysno::getpeername if is_known() => {
+            queues::of_listening_socket(call).unwrap_or_else(|| sealed::again(call))
+        }
         Sysno::unshare => spawn::unshare(call),
         Sysno::setuid | Sysno::setreuid | Sysno::setresuid | Sysno::setfsuid => {
             spawn::change_user(call)

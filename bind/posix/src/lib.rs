@@ -39,6 +39,7 @@ mod memory;
 mod messages;
 mod offload;
 mod passed_on;
+mod queues;
 mod sealed;
 mod signal;
 mod sockets;

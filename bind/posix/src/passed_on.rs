@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::ffi::{c_char, CStr, CString};
 use std::sync::OnceLock;
 
+use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::place::{
     DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, IMAGE_VARIABLE, OFFLOAD_CORES_VARIABLE,
     OFFLOAD_VARIABLE, PUT_BACK_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
@@ -21,7 +22,7 @@ const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Switches mapped files off.
 pub const FILES_VARIABLE: &str = "HELIOSTAT_FILES";
 /// What is handed on besides the preload list, where it is set.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     SOCKET_VARIABLE,
     DIRECT_VARIABLE,
     SEALED_VARIABLE,
@@ -29,6 +30,7 @@ const OURS: [&str; 9] = [
     FILES_VARIABLE,
     DURABLE_VARIABLE,
     DURABLE_LOG_VARIABLE,
+    SHARE_VARIABLE,
     OFFLOAD_VARIABLE,
     OFFLOAD_CORES_VARIABLE,
 ];

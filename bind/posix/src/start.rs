@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use heliostat_abi::code::Native;
+use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::offload::STAGES_VARIABLE;
 use heliostat_abi::place::{
     DIRECT_VARIABLE, IMAGE_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
@@ -14,7 +15,7 @@ use heliostat_client::session;
 use heliostat_interpose::{
     install, install_image, is_go_program, Installed, Reason, Request, Threads,
 };
-use heliostat_stub_posix::net::listen;
+use heliostat_stub_posix::net::{listen, shared};
 use heliostat_stub_posix::{file, native_as_a_whole, process, report, stay_native};
 
 use crate::libraries::Others;
@@ -38,6 +39,9 @@ extern "C" fn start() {
     heliostat_base::process::find_thread_note();
     let program = program_name();
     session::configure(socket.clone(), program.clone());
+    if let Ok(ports) = std::env::var(SHARE_VARIABLE) {
+        shared::configure(&ports);
+    }
     if std::env::var_os(DIRECT_VARIABLE).is_some_and(|value| value == "0") {
         stay_native(Native::Disabled);
     }

@@ -119,7 +119,31 @@ fn process_text(explained: &Value) -> String {
     ));
     text.push_str(&delegated::explain_text(explained));
     text.push_str(&store::explain_text(explained));
+    text.push_str(&cores_text(&explained["cores"]));
+    text.push_str(&network_text(&explained["network"]));
     text.push_str(&refused_text(explained));
+    text
+}
+
+/// Where it runs, while cores are parted.
+fn cores_text(cores: &Value) -> String {
+    if cores.is_null() {
+        return String::new();
+    }
+    let (place, runs_on) = (cell(cores, "place"), cell(cores, "runs_on"));
+    let partition = cell(cores, "partition");
+    format!("\ncores: runs on {runs_on} ({place}), parted: {partition}\n")
+}
+
+/// Whether connections to remote peers are carried, and why so.
+fn network_text(network: &Value) -> String {
+    let Some(is_on) = network["on"].as_bool() else { return String::new() };
+    let state = if is_on { "on" } else { "off" };
+    let mut text = format!("\nnetwork service: {state}, since {}", cell(network, "why"));
+    if let (Some(stack), Some(line)) = (network["stack_ns"].as_u64(), network["line_ns"].as_u64()) {
+        text.push_str(&format!(" (a message by TCP {stack} ns, a line between cores {line} ns)"));
+    }
+    text.push('\n');
     text
 }
 

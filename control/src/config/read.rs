@@ -10,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, Offload, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Network, Offload, ProgramRules, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -59,12 +59,15 @@ impl Config {
             "cluster",
             "locks",
             "rpc",
+            "network",
             "store",
+            "listener",
             "rule",
             "rate",
             "class",
             "quality",
             "durable",
+            "cores",
             "offload",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
@@ -93,6 +96,9 @@ impl Config {
         if let Some(field) = root.field("cluster") {
             config.cluster = Some(Cluster::read(&field)?);
         }
+        if let Some(field) = root.field("network") {
+            config.network = Network::read(&field)?;
+        }
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
         }
@@ -100,6 +106,12 @@ impl Config {
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
+        }
+        if let Some(field) = root.field("cores") {
+            config.cores = ProgramRules::read(&field)?;
+        }
+        if let Some(field) = root.field("listener") {
+            config.listeners = SharedAddresses::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
@@ -287,7 +299,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
 }
 
 /// The kernel cores, each named once, and as many loops.
-fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
+pub(super) fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
     let list = field.list()?;
     let cores: Vec<usize> = list
         .iter()
