@@ -181,7 +181,8 @@ fn prepare(
         environment.set(VERBOSE_VARIABLE, "1");
     }
     let started = ensured.map_err(no_control)?;
-    crate::cores::join(&here);
+    let kernel_cores = crate::cores::join(&here);
+    offload::set_cores(environment, arguments, &kernel_cores);
     // What else there is to say the stub says, once for the whole tree of programs.
     if started && arguments.verbose {
         say(format_args!("control plane started: {}", socket.display()));
@@ -216,7 +217,7 @@ fn set_durable(environment: &mut Environment, arguments: &RunArguments) -> Resul
 }
 
 /// Makes sure that the system-call sites of this machine's libc are known to the stub; looks once.
-fn cache_sites() -> Result<PathBuf, String> {
+pub fn cache_sites() -> Result<PathBuf, String> {
     static LIST: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     LIST.get_or_init(find_sites).clone()
 }
