@@ -10,8 +10,8 @@ use heliostat_abi::place::{OFFLOAD_CORES_VARIABLE, SOCKET_VARIABLE};
 use serde_json::Value;
 
 use super::CoresError;
-use crate::run::cache_sites;
 use crate::show::print;
+use crate::sites::cache_sites;
 use crate::stub::find_stub;
 use crate::table::Table;
 
