@@ -106,6 +106,12 @@ impl Rule {
         }
     }
 
+    /// Whether the last judgement was that plain calls are cheaper.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.phase.load(Relaxed) == PLAIN
+    }
+
     /// Whether calls of this group go to executors, once it is judged.
     pub fn is_judged(&self) -> bool {
         matches!(self.phase.load(Relaxed), PLAIN | OFFLOADED)
