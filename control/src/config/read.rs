@@ -66,35 +66,11 @@ const SHARED_BYTES_MAX: u64 = 1 << 46;
 /// More than any process may have descriptors.
 const UNREAD_MAX: usize = 1 << 20;
 
-/// What a configuration may have sections of.
-const SECTIONS: [&str; 19] = [
-    "daemon",
-    "log",
-    "limits",
-    "channel",
-    "delegated",
-    "memory",
-    "cluster",
-    "locks",
-    "rpc",
-    "network",
-    "store",
-    "listener",
-    "rule",
-    "rate",
-    "class",
-    "quality",
-    "durable",
-    "cores",
-    "offload",
-];
-
 impl Config {
     /// Reads a configuration; every key may be left out.
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
         let document = source.document()?;
-        let root = Section::new(source, "", 0, document.get_ref(), &SECTIONS)?;
         let root = Section::new(source, "", 0, document.get_ref(), SECTIONS)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {

@@ -17,7 +17,6 @@ use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::home::beside;
 use crate::recovery::{recover_areas, runs, LeftLog};
-use crate::recovery::{recover_areas, LeftLog};
 use crate::shares;
 use crate::state::store::{
     durability, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
