@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaKind, DurableBy, Piece};
-use heliostat_backend_block::{Costs, Device, FileDevice, OpenError, Options, Run, SharedFile};
+use heliostat_backend_block::{Costs, Device, FileDevice, OpenError, Options, SharedFile};
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
 use heliostat_control::config::{Discard, DurableWrites};
 use heliostat_service_store::{Failed, Order};
