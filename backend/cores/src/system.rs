@@ -14,13 +14,15 @@ use crate::journal_file::JournalFile;
 use crate::root::Root;
 use crate::tasks::{Process, Tasks};
 
-/// By which variable a program under this control plane is known: its children have it as well.
+/// By which variables a program under this control plane is known: its children have them as well.
 #[derive(Clone, Debug)]
 pub struct Marker {
-    /// The variable.
+    /// The variable that names the control plane.
     pub name: &'static str,
     /// Its values.
     pub values: Vec<OsString>,
+    /// One that only programs under Heliostat have: a shell may have the other for what it starts.
+    pub besides: &'static str,
 }
 
 /// The machine.
@@ -61,7 +63,7 @@ impl RealSystem {
         members.extend(also.iter().filter_map(|tid| tasks.process_of(*tid)));
         let is_told = |process: &&Process| {
             (self.user == 0 || tasks.user(process.pid) == Some(self.user))
-                && tasks.was_told(process.pid, self.marker.name, &self.marker.values)
+                && tasks.was_told(process.pid, &self.marker)
         };
         let told = processes.iter().filter(is_told).map(|process| process.pid);
         members.extend(told.collect::<Vec<_>>());

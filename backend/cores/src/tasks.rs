@@ -6,6 +6,7 @@ use heliostat_abi::cores::CpuMask;
 use heliostat_service_cores::Thread;
 
 use crate::root::Root;
+use crate::system::Marker;
 
 /// A process.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,12 +66,15 @@ impl Tasks<'_> {
         comm.into_iter().chain(file).collect()
     }
 
-    /// Whether a process was begun with a variable of this name and one of these values.
-    pub fn was_told(&self, pid: u32, name: &str, values: &[std::ffi::OsString]) -> bool {
+    /// Whether a process was begun with these variables.
+    pub fn was_told(&self, pid: u32, marker: &Marker) -> bool {
         let Some(bytes) = self.0.bytes(&format!("/proc/{pid}/environ")) else { return false };
-        let mut variables = bytes.split(|byte| *byte == 0);
-        let value = variables.find_map(|each| each.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        value.is_some_and(|value| values.iter().any(|known| known.as_bytes() == value))
+        let value = |name: &str| {
+            let mut all = bytes.split(|byte| *byte == 0);
+            all.find_map(|each| each.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        };
+        let is_known = |value: &[u8]| marker.values.iter().any(|known| known.as_bytes() == value);
+        value(marker.besides).is_some() && value(marker.name).is_some_and(is_known)
     }
 
     fn thread_in(&self, folder: &str, tid: u32) -> Option<Thread> {
@@ -115,8 +119,12 @@ mod tests {
         let mask = CpuMask::parse("0-2,5").unwrap();
         assert_eq!(tasks.threads(7), [Thread { tid: 8, start: 99, mask }]);
         assert_eq!((tasks.user(7), tasks.process_of(7)), (Some(6), Some(7)));
-        assert!(tasks.was_told(7, "HELIO", &["/x/s".into()]));
-        assert!(!tasks.was_told(7, "HELIO", &["/x".into()]) && !tasks.was_told(7, "HELI", &["O".into()]));
+        let told = |name, value: &str, besides| {
+            tasks.was_told(7, &Marker { name, values: vec![value.into()], besides })
+        };
+        assert!(told("HELIO", "/x/s", "A"));
+        assert!(!told("HELIO", "/x", "A") && !told("HELI", "O=/x/s", "A"));
+        assert!(!told("HELIO", "/x/s", "B"), "a shell's, not a program's");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use heliostat_abi::cores::CpuMask;
-use heliostat_abi::place::SOCKET_VARIABLE;
+use heliostat_abi::place::{EXAMINER_VARIABLE, SOCKET_VARIABLE};
 use heliostat_backend_cores::{allowed_here, JournalFile, Marker, RealSystem};
 use heliostat_control::config::{ProgramPlace, ProgramRules};
 use heliostat_service_cores::{
@@ -116,7 +116,8 @@ impl JournalPlace {
         let socket = self.socket.clone();
         let whole = std::path::absolute(&socket).unwrap_or_else(|_| socket.clone());
         let values = vec![socket.into_os_string(), whole.into_os_string()];
-        RealSystem::new(JournalFile::at(self.path()), Marker { name: SOCKET_VARIABLE, values })
+        let marker = Marker { name: SOCKET_VARIABLE, values, besides: EXAMINER_VARIABLE };
+        RealSystem::new(JournalFile::at(self.path()), marker)
     }
 }
 
