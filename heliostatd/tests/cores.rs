@@ -156,7 +156,10 @@ fn programs_go_to_application_cores_server_loops_to_kernel_cores_and_all_come_ba
     let word = welcome.node.atomic_u32(node::PARTITION);
     assert_eq!(word.load(std::sync::atomic::Ordering::Acquire), state.generation);
     let told = &daemon.status()["cores"];
-    assert_eq!((&told["is_parted"], &told["kernel"]), (&true.into(), &state.kernel.to_string().into()));
+    assert_eq!(
+        (&told["is_parted"], &told["kernel"]),
+        (&true.into(), &state.kernel.to_string().into())
+    );
     let state = change(&mut client, CoresRequest::Reset);
     assert!(state.kernel.is_empty());
     let all = [program.mask(), mask_of(child), mask_of(daemon.pid()), mask_of(std::process::id())];
@@ -214,7 +217,10 @@ fn a_partition_that_leaves_no_application_core_is_refused_and_changes_nothing() 
         interrupt: Wanted::NONE,
     };
     assert_eq!(ask(&mut client, set), Err(Code::NotFound));
-    assert_eq!((program.mask(), ask(&mut client, CoresRequest::State).unwrap().generation), (own.mask(), 0));
+    assert_eq!(
+        (program.mask(), ask(&mut client, CoresRequest::State).unwrap().generation),
+        (own.mask(), 0)
+    );
 }
 
 #[test]
@@ -231,7 +237,9 @@ fn the_next_start_undoes_what_a_killed_control_plane_left() {
     daemon.restart();
     await_that("it is undone", || !daemon.folder().join("control.sock.cores").exists());
     assert_eq!((program.mask(), mask_of(child)), (own.mask(), own.mask()));
-    await_that("people are told", || daemon.status()["cores"]["recovered"]["threads"].as_u64() >= Some(2));
+    await_that("people are told", || {
+        daemon.status()["cores"]["recovered"]["threads"].as_u64() >= Some(2)
+    });
     let (mut client, _) = daemon.session();
     assert!(ask(&mut client, CoresRequest::State).unwrap().kernel.is_empty());
 }

@@ -84,11 +84,16 @@ def test_without_a_control_plane_reset_undoes_what_a_crash_left(harness):
     os.kill(harness.control_plane(), 9)
     kernel_view.wait_until(lambda: len(kernel_view.processes()) and not control_planes(harness), 60, "its end")
     assert cores_of(program.pid) == CORES[:-1]
-    checks = json.loads(harness.call("doctor", "--json"))["checks"]
-    assert any("died while cores were parted" in check["found"] for check in checks)
+    assert "died while cores were parted" in doctor(harness)
     assert re.match(r"undone: [1-9]\d* threads", harness.call("cores", "reset"))
     assert cores_of(program.pid) == CORES
     assert harness.call("cores", "reset") == "cores are not parted\n"
+
+
+def doctor(harness: Harness) -> str:
+    # It ends with 1 where something else is missing.
+    words = [str(BINARY), "doctor"]
+    return subprocess.run(words, env=harness.environment(), capture_output=True, text=True, timeout=60, check=False).stdout
 
 
 def control_planes(harness: Harness) -> list[int]:
@@ -114,7 +119,7 @@ def test_a_partition_that_is_measured_better_is_kept_and_drawn(harness):
 def test_none_is_kept_where_it_is_better_or_as_good(harness, parted):
     found, _ = measured(harness, 100, parted)
     assert found["kept"] == "none" and shown(harness)["partition"]["kernel"] == ""
-    assert "kept above 102 %: none" in harness.call("doctor")
+    assert "kept above 102 %: none" in doctor(harness)
 
 
 def test_a_command_that_fails_leaves_nothing_parted(harness):

@@ -1,7 +1,6 @@
 //! This machine, as what parting cores needs of one.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::io;
 
 use heliostat_abi::cores::CpuMask;
@@ -12,18 +11,7 @@ use crate::groups;
 use crate::interrupts;
 use crate::journal_file::JournalFile;
 use crate::root::Root;
-use crate::tasks::{Process, Tasks};
-
-/// By which variables a program under this control plane is known: its children have them as well.
-#[derive(Clone, Debug)]
-pub struct Marker {
-    /// The variable that names the control plane.
-    pub name: &'static str,
-    /// Its values.
-    pub values: Vec<OsString>,
-    /// One that only programs under Heliostat have: a shell may have the other for what it starts.
-    pub besides: &'static str,
-}
+use crate::tasks::{Marker, Process, Tasks};
 
 /// The machine.
 pub struct RealSystem {

@@ -1,12 +1,12 @@
 //! Processes and threads, as /proc tells them.
 
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use heliostat_abi::cores::CpuMask;
 use heliostat_service_cores::Thread;
 
 use crate::root::Root;
-use crate::system::Marker;
 
 /// A process.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +17,17 @@ pub struct Process {
     pub parent: u32,
     /// When it began, in the kernel's ticks.
     pub start: u64,
+}
+
+/// By which variables a program under this control plane is known: its children have them as well.
+#[derive(Clone, Debug)]
+pub struct Marker {
+    /// The variable that names the control plane.
+    pub name: &'static str,
+    /// Its values.
+    pub values: Vec<OsString>,
+    /// One that only programs under Heliostat have: a shell may have the other for what it starts.
+    pub besides: &'static str,
 }
 
 /// What /proc tells.

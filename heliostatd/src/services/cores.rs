@@ -194,11 +194,12 @@ impl Daemon {
 
     fn cores_journal(&self) -> JournalPlace {
         let socket = self.parts.home.as_ref().map(|home| home.socket().to_owned());
-        JournalPlace { socket: socket.unwrap_or_else(crate::start::default_socket) }
+        JournalPlace { socket: socket.unwrap_or_else(crate::home::default_socket) }
     }
 
     fn session_pids(&self) -> Vec<u32> {
-        let sessions = self.connections.iter().filter(|(_, connection)| connection.session.is_some());
+        let sessions =
+            self.connections.iter().filter(|(_, connection)| connection.session.is_some());
         sessions.map(|(_, connection)| connection.peer.pid).filter(|pid| *pid != 0).collect()
     }
 

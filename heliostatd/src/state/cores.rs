@@ -61,16 +61,15 @@ impl CoresThread {
     ///
     /// # Errors
     /// The kernel has no thread.
-    pub fn start(place: &JournalPlace, name: String, bell: OwnedFd) -> std::io::Result<CoresThread> {
+    pub fn start(
+        place: &JournalPlace,
+        name: String,
+        bell: OwnedFd,
+    ) -> std::io::Result<CoresThread> {
         let ((orders, taken), (sender, events)) = (channel(), channel());
         let bell = Arc::new(bell);
-        let work = Work {
-            system: place.system(),
-            parted: None,
-            name,
-            events: sender,
-            bell: bell.clone(),
-        };
+        let work =
+            Work { system: place.system(), parted: None, name, events: sender, bell: bell.clone() };
         let thread = std::thread::Builder::new().name("cores".into());
         let thread = Some(thread.spawn(move || work.run(&taken))?);
         Ok(CoresThread { orders: Some(orders), events, thread, bell })
