@@ -30,7 +30,8 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +82,9 @@ demo-cluster: setup build ## word count on three nodes, one of them killed in th
 demo-durable: setup build ## Redis that keeps every write, plain and held back, then killed; draws target/demo/durable.png
 	$(RUN) bench/demo/durable_demo.py $(DEMO_FLAGS)
 
+demo-coprocessor: setup build ## text and image search by 1 to 4 workers without a kernel; draws target/demo/coprocessor.png
+	$(RUN) bench/demo/coprocessor_demo.py $(DEMO_FLAGS)
+
 test: setup programs ## everything that must hold: crates, loom models, lint, programs, faults
 	$(MAKE) test-rust
 	$(MAKE) lint
@@ -102,6 +106,9 @@ test-programs: setup programs ## unmodified programs, faults and the lint's own 
 
 test-container: setup build wheel ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)
 	$(RUN) verify/container/run.py container $(PYTEST_FLAGS)
+
+test-nvme: setup build ## stores on a namespace of an NVMe device, in an emulated guest (not in `make test`)
+	$(RUN) verify/nvme/run.py
 
 test-roce: setup ## nodes by UCX over verbs, in an emulated guest with Soft-RoCE (not in `make test`)
 	$(RUN) verify/roce/run.py

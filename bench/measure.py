@@ -34,13 +34,13 @@ def cargo_program(package: str) -> Path:
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / package
 
 
-def own_package(folder: str, name: str) -> Path | None:
+def own_package(folder: Path, name: str) -> Path | None:
     """A program of a package outside the workspace; None where it cannot be built, which is said."""
     if IS_BUILT:
         return BUILT / name if (BUILT / name).exists() else None
-    target = REPORT.parent / folder
+    target = REPORT.parent / folder.name
     words = [os.environ.get("CARGO", "cargo"), "build", "--release", "--quiet", "--target-dir", str(target)]
-    answer = subprocess.run(words, cwd=ROOT / "bench" / folder, capture_output=True, text=True, check=False)
+    answer = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         print(f"{name} is left out, it cannot be built here: {answer.stderr.strip().splitlines()[-1:]}", flush=True)
         return None

@@ -20,9 +20,9 @@ from heliostat_run import Harness  # noqa: E402
 
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "sealed_starts", "snapshot", "queue",
-    "delegated", "memory", "cluster", "isolation", "contended", "ring", "log", "wordcount", "durable",
-    "peers",
-    "sweep", "sweep_numpy", "store", "checkpoint", "outside", "cores",
+    "network", "delegated", "memory", "cluster", "isolation", "contended", "contention", "ring", "log", "wordcount", "durable",
+    "peers", "cores", "listeners", "coprocessor", "solros",
+    "sweep", "sweep_numpy", "store", "checkpoint", "outside",
 ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ ONE_LANE = "--one-lane"
 # A lane of its own process: writes into the file after it what has failed, and runs nothing again.
 FAILURES = "--failures="
 # About half of all, and nothing that looks at processes or files which it has not started or made.
-BESIDE = ["python", "applications", "lint", "sealed", "faults", "conformance", "snapshot", "container"]
+BESIDE = ["python", "applications", "lint", "sealed", "faults", "conformance", "lean", "snapshot", "container"]
 # What compares all of /dev/shm before and after, and what measures beside busy loops: when the others have ended.
 LAST = ["containment", "programs/test_contended.py"]
 # They have commands of their own.

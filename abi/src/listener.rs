@@ -11,6 +11,9 @@ pub mod reply;
 pub mod request;
 pub mod rule;
 
+/// Names the ports that a program shares: `PORT[:RULE],...`.
+pub const SHARE_VARIABLE: &str = "HELIOSTAT_SHARE";
+
 pub use handed::Handed;
 pub use reply::ListenerReply;
 pub use request::ListenerRequest;

@@ -8,6 +8,10 @@
 
 use std::fmt;
 
+/// Environment variable that has the stub measure the stages of offloaded calls in this folder, print what
+/// it has found, and end.
+pub const STAGES_VARIABLE: &str = "HELIOSTAT_OFFLOAD_STAGES";
+
 /// A group of calls, as GenerOS groups its servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(usize)]
@@ -28,14 +32,8 @@ pub enum Group {
 
 impl Group {
     /// All groups, in order of number.
-    pub const ALL: [Group; 6] = [
-        Group::Files,
-        Group::Metadata,
-        Group::Sockets,
-        Group::Signals,
-        Group::Ipc,
-        Group::Process,
-    ];
+    pub const ALL: [Group; 6] =
+        [Group::Files, Group::Metadata, Group::Sockets, Group::Signals, Group::Ipc, Group::Process];
 
     /// Its name, as it is asked for.
     pub const fn name(self) -> &'static str {

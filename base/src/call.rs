@@ -155,6 +155,12 @@ pub fn linger_zero(fd: i32) -> Answer {
     call!(setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger as *const _, 8)
 }
 
+/// Closes at once and sends in the background, whatever the socket was told before.
+pub fn linger_off(fd: i32) -> Answer {
+    let linger = libc::linger { l_onoff: 0, l_linger: 0 };
+    call!(setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger as *const _, 8)
+}
+
 /// True for a socket whose close sends a reset instead of a FIN.
 pub fn is_linger_zero(fd: i32) -> bool {
     let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };

@@ -73,7 +73,7 @@ fn map() -> Result<NonNull<u8>, Errno> {
     let args = [at, BYTES, libc::MADV_DONTFORK as usize, 0, 0, 0];
     // SAFETY: this function's own mapping; a kernel that refuses leaves a copy in children.
     let _ = unsafe { raw(Sysno::madvise as usize, args) };
-    // SAFETY: as above.
+    // SAFETY: the first page of that mapping, which nobody has used.
     let _ = unsafe { raw(Sysno::mprotect as usize, [at, PAGE_BYTES, 0, 0, 0, 0]) };
     NonNull::new(at as *mut u8).ok_or(Errno(libc::ENOMEM))
 }

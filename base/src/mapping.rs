@@ -14,6 +14,7 @@
 mod foreign;
 mod huge;
 mod patchwork;
+mod pieces;
 mod view;
 
 use std::ffi::CStr;
@@ -28,6 +29,7 @@ use foreign::{check_len, check_region};
 pub use foreign::has_huge_pages;
 pub use huge::HUGE_BYTES;
 pub use patchwork::Patchwork;
+pub use pieces::Pieces;
 pub use view::{settle, OutOfRange, PAGE_BYTES};
 
 /// The largest region that is created or mapped. Offsets then fit every 48-bit address space.

@@ -16,7 +16,7 @@ from typing import Iterator
 import kernel_view
 from clusters.arms import Arms, end
 from heliostat_run import BINARY, Side
-from measure import Result, last_json, own_package
+from measure import ROOT, Result, last_json, own_package
 from nodes import Cluster
 
 PROGRAM = BINARY.with_name("heliostat-log")
@@ -28,7 +28,7 @@ RATE = re.compile(r"(\d+) transactions a second")
 
 def commits(arms: Arms) -> list[Result]:
     """Each number of writers."""
-    putting = own_package("grpc", "heliostat-bench-grpc")
+    putting = own_package(ROOT / "bench/grpc", "heliostat-bench-grpc")
     has_etcd = bool(putting and shutil.which("etcd"))
     rows = []
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from clusters.arms import Arms, CALLED, end, wait_ready
 from clusters.perftest import there_and_back
 from clusters.sizes import KIB, MIB, named
 from heliostat_run import Program, Side
-from measure import Result, last_json, own_package
+from measure import ROOT, Result, last_json, own_package
 
 SIZES = (8, 64, KIB, 4 * KIB, 64 * KIB, MIB)
 DEPTH = 16
@@ -68,7 +68,7 @@ class Served:
 @contextmanager
 def served(arms: Arms) -> Iterator[Served]:
     """A server of each way."""
-    grpc, port = own_package("grpc", "heliostat-bench-grpc"), kernel_view.free_port()
+    grpc, port = own_package(ROOT / "bench/grpc", "heliostat-bench-grpc"), kernel_view.free_port()
     servers = {}
     with ExitStack() as stack:
         for way in arms.ways:

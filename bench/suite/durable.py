@@ -58,7 +58,7 @@ def slow_stub() -> Path:
 
 def log_beneath() -> Path:
     """The library that makes Redis's append-only file a log."""
-    program = own_package("log", "heliostat-bench-log")
+    program = own_package(ROOT / "bench/log", "heliostat-bench-log")
     if program is None:
         raise RuntimeError("bench/log cannot be built here")
     return program.with_name("libheliostat_bench_aof.so")

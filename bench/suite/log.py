@@ -20,7 +20,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from measure import REPORT, Bench, Result, by_rounds, own_package
+from measure import REPORT, ROOT, Bench, Result, by_rounds, own_package
 
 OURS = "log"
 BARE = ("fdatasync", "dsync", "direct-fdatasync", "direct-rwf")
@@ -134,7 +134,7 @@ def others() -> tuple[str, ...]:
 
 
 def measure(bench: Bench) -> list[Result]:
-    program = own_package("log", "heliostat-bench-log")
+    program = own_package(ROOT / "bench/log", "heliostat-bench-log")
     if program is None:
         raise RuntimeError("bench/log cannot be built here")
     parts = os.environ.get("LOG", ",".join(PARTS)).split(",")

@@ -51,7 +51,7 @@ class Contest:
         self.text = text_of(QUICK_BYTES if bench.quick else BYTES, self.folder)
         self.right, self.output = self.folder / "right", self.folder / "output"
         plain("count", self.text, self.right)
-        self.timely = own_package("timely", "heliostat-bench-timely")
+        self.timely = own_package(ROOT / "bench/timely", "heliostat-bench-timely")
         self.spark_python = spark_python()
 
     def sample(self, engine: str) -> float:

@@ -161,6 +161,8 @@ fn area_json(area: &ListedArea) -> Value {
         "direct": area.direct,
         "pieces": area.pieces,
         "changing": area.is_changing,
+        "exclusive": area.alone.is_some(),
+        "exclusive_pid": area.alone.filter(|pid| *pid != 0),
     })
 }
 
@@ -181,10 +183,19 @@ fn table(areas: &[ListedArea]) -> String {
             area.others.to_string(),
             area.handles.to_string(),
             area.direct.to_string(),
-            if area.is_changing { "changing" } else { "-" }.to_owned(),
+            state(area),
         ]);
     }
     table.render()
+}
+
+fn state(area: &ListedArea) -> String {
+    match (area.is_changing, area.alone) {
+        (true, _) => "changing".to_owned(),
+        (false, Some(0)) => "exclusive".to_owned(),
+        (false, Some(pid)) => format!("exclusive, process {pid}"),
+        (false, None) => "-".to_owned(),
+    }
 }
 
 fn rate(bytes_per_second: u64) -> String {

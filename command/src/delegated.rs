@@ -75,6 +75,9 @@ pub fn explain_text(explained: &Value) -> String {
         let taken = file["ways"].as_object().into_iter().flatten();
         let mut name = cell(file, "path");
         let mut why = cell(file, "why");
+        if let Some(reads @ 1..) = file["followed"].as_u64() {
+            why += &format!("; {reads} large reads filled the cache for a session behind this one");
+        }
         for (way, counted) in taken {
             let sum = bytes(counted["bytes"].as_u64().unwrap_or(0));
             let (name, why) = (std::mem::take(&mut name), std::mem::take(&mut why));
@@ -92,7 +95,7 @@ fn rule_text(rule: &Value) -> String {
     let size = |name: &str| bytes(rule[name].as_u64().unwrap_or(0));
     format!(
         "rule: reads of {} and more, in multiples of {}, go to the device unless they begin in the \
-         cache or the file was opened buffered; others are read by blocks of {}, up to {} blocks \
+         cache, the file was opened buffered, or another session reads it behind; others are read by blocks of {}, up to {} blocks \
          ahead, where a lease says that nobody writes\n",
         size("direct_from_bytes"),
         size("direct_grain_bytes"),
@@ -117,13 +120,17 @@ mod tests {
             "ahead_blocks": 32,
         });
         let files = json!([
-            { "path": "/a\nb", "ways": ways, "why": "a writer came" },
+            { "path": "/a\nb", "ways": ways, "why": "a writer came", "followed": 2 },
             { "path": "/c", "ways": {}, "why": "empty" },
         ]);
         let text = explain_text(&json!({ "delegated": files, "delegated_rule": rule }));
         let lines: Vec<_> = text.lines().collect();
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words(lines[2]), "/ab 3 cached 12.0 KiB a writer came");
+        assert_eq!(
+            words(lines[2]),
+            "/ab 3 cached 12.0 KiB a writer came; 2 large reads \
+             filled the cache for a session behind this one"
+        );
         assert_eq!(words(lines[3]), "1 kernel 10 B");
         assert_eq!(words(lines[4]), "/c 0 0 B empty");
         assert!(lines[5].starts_with("rule: reads of 256.0 KiB and more"), "{text}");

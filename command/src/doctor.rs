@@ -8,6 +8,7 @@ mod files;
 mod machine;
 mod memory;
 mod mounts;
+mod network;
 mod parts;
 mod patching;
 mod process;
@@ -119,6 +120,7 @@ fn examine(place: &ControlPlace) -> Vec<Check> {
     checks.extend(sealing::checks());
     checks.extend(mounts::checks());
     checks.extend(cores::checks(place));
+    checks.push(network::check());
     checks.extend(parts::checks(place));
     checks
 }

@@ -8,6 +8,7 @@ mod area;
 mod args;
 mod client;
 mod cluster;
+mod coprocessor;
 mod cores;
 mod delegated;
 mod doctor;
@@ -15,11 +16,13 @@ mod ensure;
 mod explain;
 mod image;
 mod libc_image;
+mod listener;
 mod lock;
 mod log;
 mod memory;
 mod mount;
 mod names;
+mod offload;
 mod order;
 mod place;
 mod proc;
@@ -60,9 +63,11 @@ fn main() -> ExitCode {
         Command::Stop(whose) => order::tell(&whose, &Request::Stop),
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
+        Command::Listener { command } => return listener::run(&command),
         Command::Lock { command } => return lock::run(&command),
         Command::Log { command } => return log::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
+        Command::Coprocessor { command } => return coprocessor::run(&command),
         Command::Cores(arguments) => return cores::run(&arguments),
         Command::Memory { command } => return memory::run(&command),
         Command::Mount(arguments) => return mount::run(&arguments),

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE,
-    SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
+    DETECT_PREFIX, DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, EXAMINER_VARIABLE,
+    IMAGE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
 };
 use heliostat_control::config::Durable;
 use heliostat_control::policy::{Access, PathGrant};
@@ -20,6 +21,7 @@ use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
+use crate::offload;
 use crate::place::surroundings;
 use crate::program;
 use crate::recover;
@@ -28,6 +30,8 @@ use crate::say::say;
 use crate::stub::find_stub;
 use crate::{sealed, sealing};
 
+/// For a pattern: any file that is seen to be appended to and flushed.
+const AUTO: &str = "auto";
 /// Exit status when the command itself fails, as env(1) has it.
 const OWN_FAILURE: u8 = 125;
 
@@ -131,8 +135,9 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
         Ok(identities) => identities,
         Err(why) => return not_run(&file.to_string_lossy(), &why),
     };
-    let tells = arguments.verbose;
-    let seal = sealed::Seal { policy, besides, folder, control, trace, identities, untold, tells };
+    let (tells, kept) = (arguments.verbose, arguments.seal.keep.clone());
+    let seal =
+        sealed::Seal { policy, besides, folder, control, trace, identities, untold, kept, tells };
     sealed::run(&program, seal)
 }
 
@@ -168,6 +173,10 @@ fn prepare(
         environment.set(DIRECT_VARIABLE, "0");
     }
     set_durable(environment, arguments)?;
+    if !arguments.share.is_empty() {
+        environment.set(SHARE_VARIABLE, arguments.share.join(","));
+    }
+    offload::set(environment, arguments)?;
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");
     }
@@ -191,12 +200,14 @@ fn set_durable(environment: &mut Environment, arguments: &RunArguments) -> Resul
         (files, log) = (found.files, log.or(found.log));
     }
     if !files.is_empty() {
+        let all = || format!("{DETECT_PREFIX}*");
+        files.iter_mut().filter(|it| *it == AUTO).for_each(|it| *it = all());
         environment.set(DURABLE_VARIABLE, files.join("\n"));
     }
     // The variable may be told from outside, or by a run around this one.
     let told = environment.get(DURABLE_LOG_VARIABLE).map(PathBuf::from);
     let Some(log) = log.or(told.filter(|path| path.is_absolute())) else { return Ok(()) };
-    match recover::prepare(&log, arguments.verbose) {
+    match recover::prepare(&log, &arguments.place, arguments.verbose) {
         Ok(path) => environment.set(DURABLE_LOG_VARIABLE, path),
         Err(why) if arguments.require => return Err(why),
         Err(why) => say(format_args!("durable files are flushed themselves: {why}")),

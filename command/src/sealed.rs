@@ -55,6 +55,8 @@ pub struct Seal {
     pub identities: Option<Identities>,
     /// Names of variables that are set outside, and that the program is not told.
     pub untold: Vec<String>,
+    /// Descriptors that the program is handed.
+    pub kept: Vec<i32>,
     /// Says refusals on standard error.
     pub tells: bool,
 }
@@ -97,7 +99,8 @@ pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
     match fork_telling() {
         Err(error) => failure(&error),
         Ok(Fork::Child(teller)) => {
-            let Seal { policy, besides, folder, control, trace, identities, untold, tells } = seal;
+            let Seal { policy, besides, folder, control, trace, identities, untold, kept, tells } =
+                seal;
             let traces = trace.is_some();
             let teller = Arc::new(teller);
             let alarm = teller.clone();
@@ -108,6 +111,7 @@ pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
                 folder: &folder,
                 control,
                 untold,
+                kept,
                 identities,
                 traces,
                 tells,

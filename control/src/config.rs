@@ -7,10 +7,13 @@
 mod cluster;
 mod cores;
 mod durable;
+mod offload;
 pub(crate) mod error;
 pub(crate) mod field;
+mod listener;
 mod locks;
 mod memory;
+mod network;
 mod quality;
 mod read;
 mod rpc;
@@ -21,13 +24,16 @@ pub use cluster::{
 };
 pub use cores::{ProgramPlace, ProgramRule, ProgramRules};
 pub use durable::Durable;
+pub use offload::Offload;
 pub use error::{ConfigError, Fault};
+pub use listener::{SharedAddress, SharedAddresses};
 pub use locks::Locks;
 pub use memory::Memory;
+pub use network::{Network, When};
 pub use quality::{Quality, Scheme};
 pub use read::Names;
 pub use rpc::Rpc;
-pub use store::{Store, Trusted};
+pub use store::{Discard, DurableWrites, Store, Trusted};
 
 use heliostat_abi::file::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
 use heliostat_abi::limits::{
@@ -62,12 +68,18 @@ pub struct Config {
     pub locks: Locks,
     /// Remote procedure calls.
     pub rpc: Rpc,
+    /// The network service.
+    pub network: Network,
     /// Durable files of programs that are run by this configuration.
     pub durable: Durable,
+    /// Programs whose calls kernel cores make.
+    pub offload: Offload,
     /// The store, and areas of it.
     pub store: Store,
     /// Where programs belong when cores are parted.
     pub cores: ProgramRules,
+    /// Addresses that are shared by whoever listens on them.
+    pub listeners: SharedAddresses,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

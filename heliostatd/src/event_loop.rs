@@ -45,6 +45,7 @@ impl Daemon {
             Source::Rpc => self.attend_rpc(),
             Source::Replica => self.attend_replicas(),
             Source::Store => self.attend_store(),
+            Source::Sockets => self.attend_sockets(),
             Source::Cores => self.attend_cores(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
@@ -118,7 +119,8 @@ impl Daemon {
         // A node of a cluster is there for the others.
         // Who has parted the cores has to put them together again.
         let is_held = self.services.cluster.is_some() || self.services.cores.is_parted();
-        let is_needed = is_held || !self.connections.is_empty();
+        let has_listeners = !self.services.listener.grants.is_empty();
+        let is_needed = is_held || has_listeners || !self.connections.is_empty();
         let counts = seconds > 0 && !is_needed;
         counts.then(|| self.idle_since_ns.saturating_add(seconds.saturating_mul(1_000_000_000)))
     }

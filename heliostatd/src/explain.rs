@@ -4,16 +4,17 @@
 //! a connection is native, so each is looked for in the reports of all sessions (`peers`), when
 //! somebody asks: the data plane pays nothing for it.
 
-use heliostat_abi::code::{Code, Native, Unheld, Unlogged, Unmapped};
+use heliostat_abi::code::{Code, Native, Unheld, Unlogged, Unmapped, Unoffloaded};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::offload::Group;
 use heliostat_abi::session::report::{Entry, COUNTER_NAMES};
 use serde_json::{json, Value};
 
 use crate::answer::{text_answer, Answer};
 use crate::daemon::Daemon;
 use crate::inspect::{counters_json, reasons_json};
-use crate::memory::Report;
+use crate::memory::{OffloadedGroups, Report};
 use crate::peers::{Peers, PLACES_MAX};
 use crate::refused::Refused;
 use crate::state::connection::{Connection, Session};
@@ -31,6 +32,8 @@ struct Sums {
     file_reasons: [u64; Unmapped::ALL.len()],
     unheld_reasons: [u64; Unheld::ALL.len()],
     unlogged_reasons: [u64; Unlogged::ALL.len()],
+    unoffloaded_reasons: [u64; Unoffloaded::ALL.len()],
+    offloaded: OffloadedGroups,
     /// Places of reports looked at.
     places: usize,
     /// Some connections are not listed.
@@ -73,6 +76,8 @@ impl Daemon {
             "file_reasons": reasons_json(Unmapped::ALL, &sums.file_reasons),
             "unheld_reasons": reasons_json(Unheld::ALL, &sums.unheld_reasons),
             "unlogged_reasons": reasons_json(Unlogged::ALL, &sums.unlogged_reasons),
+            "unoffloaded_reasons": reasons_json(Unoffloaded::ALL, &sums.unoffloaded_reasons),
+            "offloaded": offloaded_json(&sums.offloaded),
         });
         if let Some(told) = explained.as_object_mut() {
             self.parts.table.iter().for_each(|service| service.explain(self, &found, told));
@@ -111,6 +116,17 @@ impl Daemon {
         add(&mut sums.file_reasons, &session.report.file_reasons());
         add(&mut sums.unheld_reasons, &session.report.unheld_reasons());
         add(&mut sums.unlogged_reasons, &session.report.unlogged_reasons());
+        add(&mut sums.unoffloaded_reasons, &session.report.unoffloaded_reasons());
+        for (sum, found) in sums.offloaded.iter_mut().zip(session.report.offloaded_groups()) {
+            let [calls, plain, plain_ns, offloaded_ns] = found;
+            // Counts add up; what a call takes does not.
+            *sum = [
+                sum[0].saturating_add(calls),
+                sum[1].saturating_add(plain),
+                sum[2].max(plain_ns),
+                sum[3].max(offloaded_ns),
+            ];
+        }
     }
 
     /// The other ends of these connections, as far as sessions have them.
@@ -125,6 +141,19 @@ impl Daemon {
         }
         peers
     }
+}
+
+/// Groups of calls of which any was made by kernel cores, or might have been.
+fn offloaded_json(groups: &OffloadedGroups) -> Value {
+    let told = Group::ALL.into_iter().zip(groups).filter(|(_, words)| **words != [0; 4]);
+    let one = |(group, [offloaded, plain, plain_ns, offloaded_ns]): (Group, &[u64; 4])| {
+        let words = json!({
+            "offloaded": offloaded, "plain": plain,
+            "plain_ns": plain_ns, "offloaded_ns": offloaded_ns,
+        });
+        (group.name().to_owned(), words)
+    };
+    Value::Object(told.map(one).collect())
 }
 
 /// A program as another one's explanation names it.

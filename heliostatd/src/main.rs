@@ -33,6 +33,7 @@ mod peers;
 mod poll;
 mod proof;
 mod quotas;
+mod recovery;
 mod refused;
 mod restrict;
 mod rights;

@@ -6,11 +6,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped, Unoffloaded};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::offload::Group;
 use heliostat_abi::session::node::{self, State};
-use heliostat_abi::session::report;
+use heliostat_abi::session::report::{self, OffloadCount};
 use heliostat_abi::stream::channel;
 use heliostat_abi::wire::Writer;
 use heliostat_abi::VERSION;
@@ -89,6 +90,9 @@ impl NodePage {
     }
 }
 
+/// Of each group of calls for kernel cores: made there, made plainly, ns of a plain one, ns of one there.
+pub type OffloadedGroups = [[u64; 4]; Group::ALL.len()];
+
 /// One session's report, written by its stub and read here as foreign bytes.
 pub struct Report(SharedMapping);
 
@@ -140,6 +144,25 @@ impl Report {
         std::array::from_fn(|place| {
             let offset = report::unlogged_reason(Unlogged::ALL[place]);
             self.0.atomic_u64(offset).load(Ordering::Relaxed)
+        })
+    }
+
+    /// How many of its calls kernel cores did not make, in order of `Unoffloaded::ALL`.
+    pub fn unoffloaded_reasons(&self) -> [u64; Unoffloaded::ALL.len()] {
+        std::array::from_fn(|place| match Unoffloaded::ALL[place] {
+            // It is none, and its place that of the first.
+            Unoffloaded::None => 0,
+            why => self.0.atomic_u64(report::unoffloaded_reason(why)).load(Ordering::Relaxed),
+        })
+    }
+
+    /// What it tells of groups of calls for kernel cores.
+    pub fn offloaded_groups(&self) -> OffloadedGroups {
+        Group::ALL.map(|group| {
+            std::array::from_fn(|place| {
+                let first = report::offload_group(group, OffloadCount::Offloaded);
+                self.0.atomic_u64(first + place * 8).load(Ordering::Relaxed)
+            })
         })
     }
 

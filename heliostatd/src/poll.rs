@@ -39,6 +39,8 @@ pub enum Source {
     Replica,
     /// The thread of the store, or a server loop of areas, has news.
     Store,
+    /// A server loop of sockets has news.
+    Sockets,
     /// The thread of cores has news.
     Cores,
     /// A connection has a message.
@@ -70,6 +72,7 @@ impl Source {
             Self::Rpc => SIGNALS << 62 | 8,
             Self::Replica => SIGNALS << 62 | 10,
             Self::Store => SIGNALS << 62 | 11,
+            Self::Sockets => SIGNALS << 62 | 14,
             Self::Cores => SIGNALS << 62 | 12,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
@@ -96,6 +99,7 @@ impl Source {
             SIGNALS if id.index == 8 => Self::Rpc,
             SIGNALS if id.index == 10 => Self::Replica,
             SIGNALS if id.index == 11 => Self::Store,
+            SIGNALS if id.index == 14 => Self::Sockets,
             SIGNALS if id.index == 12 => Self::Cores,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
@@ -166,6 +170,7 @@ mod tests {
             Source::Memory,
             Source::Cluster,
             Source::Store,
+            Source::Sockets,
             Source::Cores,
         ];
         for source in others.into_iter().chain(named) {

@@ -5,6 +5,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
+use heliostat_service_socket::Right as Within;
 
 use crate::daemon::Daemon;
 use crate::refused::Refused;
@@ -18,8 +19,18 @@ impl Daemon {
         name: impl Into<Name<'a>>,
         owner: u32,
     ) -> Result<Decision, Refused> {
-        let subject = &self.session(id)?.peer.subject;
+        let (name, subject) = (name.into(), &self.session(id)?.peer.subject);
+        if !self.is_within_reach(id, right, name) {
+            return Ok(Decision::Foreign);
+        }
         Ok(self.parts.config.rules.decide(subject, right, name, owner))
+    }
+
+    /// Whether a file's name is within what its session is confined to, if it is.
+    fn is_within_reach(&self, id: ObjectId, right: Right, name: Name<'_>) -> bool {
+        let Name::File(path) = name else { return true };
+        let wanted = if right == Right::Write { Within::Write } else { Within::Read };
+        self.services.socket.confined.get(&id).is_none_or(|list| list.names(wanted, path))
     }
 
     /// Refuses what a session may not do with a name, and counts it for people.

@@ -17,12 +17,15 @@ mod cores;
 #[cfg(test)]
 mod echo;
 mod file;
+mod listener;
 mod lock;
 mod memory;
 mod net;
+mod network;
 mod replica;
 mod rpc;
 mod snapshot;
+mod socket;
 mod store;
 
 use heliostat_abi::code::Code;
@@ -43,7 +46,10 @@ pub const TABLE: Table = &[
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
     &store::StoredAreas,
+    &socket::Sockets,
     &cores::MachineCores,
+    &network::NetworkStreams,
+    &listener::PortSharing,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -6,6 +6,7 @@
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
+use heliostat_abi::listener::limits::{LISTENERS_MAX, WORKERS_MAX, WORKERS_PER_LISTENER_MAX};
 use heliostat_abi::lock::limits::{HANDLES_MAX as LOCK_HANDLES_MAX, LOCKS_MAX, TICKETS_MAX};
 use heliostat_abi::memory::limits::{ARENAS_MAX, HANDLES_MAX, REGIONS_MAX as MEMORY_REGIONS_MAX};
 use heliostat_abi::rpc::limits::FUNCTIONS_MAX;
@@ -20,6 +21,8 @@ const VISITORS_PER_USER: u64 = 64;
 const LEASES_SHARE: u64 = 4;
 /// One of so many may be an arena's.
 const ARENAS_SHARE: u64 = 8;
+/// So many of a hundred may be sockets of delegated operations: ten thousand where there may be 20,000.
+const SOCKETS_PERCENT: u64 = 60;
 /// One of so many may be in an answer on its way. The kernel counts those of other programs of this
 /// user as well, and takes no more than there may be descriptors (unix(7), ETOOMANYREFS).
 const UNREAD_SHARE: u64 = 2;
@@ -144,6 +147,15 @@ pub fn lock_bells(config: &Config) -> Shares {
     shares(config, SESSIONS_MAX as u64, config.limits.sessions_per_user as u64)
 }
 
+/// Of shared listeners. A worker costs three descriptors and a page.
+pub fn listeners(config: &Config) -> heliostat_service_listener::Limits {
+    heliostat_service_listener::Limits {
+        workers_per_session: WORKERS_PER_LISTENER_MAX,
+        listeners: shares(config, LISTENERS_MAX as u64, LISTENERS_MAX as u64 / 2),
+        workers: shares(config, WORKERS_MAX as u64, WORKERS_MAX as u64 / 2),
+    }
+}
+
 /// Of remote procedure calls.
 pub fn rpc(config: &Config) -> heliostat_service_rpc::Limits {
     let rpc = &config.rpc;
@@ -177,6 +189,18 @@ pub fn store(config: &Config) -> heliostat_service_store::Limits {
 pub fn store_sessions(config: &Config) -> Shares {
     let store = &config.store;
     shares(config, store.sessions as u64, store.sessions_per_user as u64)
+}
+
+/// Sessions whose socket operations are delegated: as many as of files.
+pub fn socket_sessions(config: &Config) -> Shares {
+    let Delegated { sessions, sessions_per_user, .. } = config.delegated;
+    shares(config, sessions as u64, sessions_per_user as u64)
+}
+
+/// Sockets of delegated operations: each costs a descriptor, a listener's two.
+pub fn sockets(config: &Config) -> Shares {
+    let all = descriptor_limit().saturating_mul(SOCKETS_PERCENT) / 100;
+    shares(config, all, all / 2)
 }
 
 /// Descriptors and bytes of answers that nobody has read.

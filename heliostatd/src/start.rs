@@ -15,7 +15,7 @@ use crate::daemon::{Daemon, Parts};
 use crate::home::{Home, HomeError};
 use crate::services::cluster::ask_registry_once;
 use crate::services::TABLE;
-use crate::{background, configuration, kernel, listener, logging, scrape, signals};
+use crate::{background, configuration, kernel, listener, logging, recovery, scrape, signals};
 
 /// Runs the daemon until it ends.
 pub fn run(args: &Args) -> ExitCode {
@@ -89,6 +89,9 @@ fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure
     raise_descriptor_limit();
     let scraped = scrape::start(config.daemon.metrics_listen, &here.socket_path());
     scraped.map_err(Failure::to("listen for metrics"))?;
+    // Those in areas when the store is open.
+    let named = config.durable.log.as_deref().filter(|path| !path.starts_with("/store"));
+    named.into_iter().for_each(recovery::recover_file);
     let (config_path, idle_exit_s) = (args.config.clone(), args.idle_exit);
     let table = TABLE;
     let parts =

@@ -11,16 +11,19 @@ pub mod cores;
 pub mod counts;
 pub mod denials;
 pub mod file;
+pub mod listener;
 pub mod lock;
 pub mod memory;
 pub mod meters;
 pub mod net;
+pub mod network;
 pub mod per_node;
 pub mod replica;
 pub mod restriction;
 pub mod returns;
 pub mod rpc;
 pub mod snapshot;
+pub mod socket;
 pub mod store;
 pub mod turns;
 pub mod unread;
@@ -51,8 +54,14 @@ pub struct Services {
     pub rpc: rpc::FunctionCalls,
     /// The store, and areas of it.
     pub store: store::KeptStore,
+    /// Sockets of delegated operations.
+    pub socket: socket::DelegatedSockets,
     /// How the machine's cores are parted.
     pub cores: cores::PartedCores,
+    /// The network service.
+    pub network: network::CarriedStreams,
+    /// Shared listeners.
+    pub listener: listener::SharedListeners,
 }
 
 impl Services {
@@ -72,7 +81,10 @@ impl Services {
             replica: None,
             rpc: rpc::FunctionCalls::new(config),
             store: store::KeptStore::new()?,
+            socket: socket::DelegatedSockets::new(config),
             cores: cores::PartedCores::new(),
+            network: network::CarriedStreams::default(),
+            listener: listener::SharedListeners::new(config),
         })
     }
 }

@@ -66,7 +66,10 @@ fn count(program: &mut Program, word: u64, until: impl Fn() -> bool) -> Counted 
             // It may have been done: the node was lost while it was on the way.
             "error node 2 Lost" => (counted.unknown, is_mapped) = (counted.unknown + 1, false),
             // It was not: nothing of it has left this node.
-            "error node 2 Down" => (counted.refused, is_mapped) = (counted.refused + 1, false),
+            // An operation that is the session's first is told so by its handle.
+            "error node 2 Down" | "error unreachable 2" => {
+                (counted.refused, is_mapped) = (counted.refused + 1, false);
+            }
             other => panic!("{other} after {counted:?}"),
         }
     }

@@ -127,7 +127,16 @@ fn words_of_a_node_while_one_of_its_users_is_cut_off() {
 fn replicated(test: &str, cut: Option<u64>) {
     let Some(set) = three(test) else { return };
     let mut owner = Program::start(&set.daemons[1]);
-    assert_eq!(owner.say("allocate kv 64 name=kv replicas=3"), "on 2");
+    // Where the wire loses much, a node may be lost and joined again before that; and what ends as
+    // Unreachable may be made yet.
+    await_that("all have a copy", || {
+        match owner.say("allocate kv 64 name=kv replicas=3").as_str() {
+            "on 2" => true,
+            "error refused Unreachable 0" => false,
+            "error refused BadState 0" => owner.say("map kv kv rwa") == "on 2",
+            other => panic!("{other}"),
+        }
+    });
     let mut all: Vec<_> = [1, 0, 2, 0].iter().map(|it| Program::start(&set.daemons[*it])).collect();
     let paths = set.record(&mut all, "record_through kv", " 3", cut);
     check_words(&paths, 100);

@@ -5,6 +5,7 @@ mod support;
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_abi::session::restriction::Services;
+use heliostat_abi::snapshot::region_scope::{NamesOf, RegionScope};
 use heliostat_abi::store::{AreaRights, Spill, StoreRequest, Way, WayWanted, Why};
 use support::beside::{as_user, may_become_others, ATTACKERS, NEIGHBOUR};
 use support::stores::{creation, opening, sizes, StoreFile, Told, GRAIN};
@@ -132,7 +133,7 @@ fn a_rule_gives_and_takes_what_owners_do_not() {
 }
 
 #[test]
-fn a_restricted_session_has_no_areas() {
+fn a_restricted_session_has_no_areas_that_were_not_allowed() {
     let file = StoreFile::new(64 * GRAIN);
     let daemon = Daemon::with(&file.config(""), &[]);
     daemon.session().0.create("a", GRAIN).unwrap();
@@ -144,4 +145,51 @@ fn a_restricted_session_has_no_areas() {
     for request in [open, creation("b", GRAIN), StoreRequest::Store, StoreRequest::Detach] {
         assert!(matches!(client.store(&request), Told::Refused(Code::Denied)), "{request:?}");
     }
+}
+
+#[test]
+fn a_restricted_session_has_the_areas_that_were_allowed_by_a_loop_and_no_others() {
+    let file = StoreFile::new(64 * GRAIN);
+    let daemon = Daemon::with(&file.config(""), &[]);
+    let (mut free, _) = daemon.session();
+    for name in ["log/1", "read", "other"] {
+        free.create(name, GRAIN).unwrap();
+    }
+    let mut client = daemon.visit();
+    for text in ["log/*", "read:read", "new/*:create"] {
+        let scope = RegionScope::parse_of(NamesOf::Areas, text).unwrap();
+        assert_eq!(client.ask(&Request::AllowRegions { scope }).0, Reply::Done);
+    }
+    let restrict = Request::Restrict { services: Services::AREAS, pid: 4_000_000 };
+    assert_eq!(client.ask(&restrict).0, Reply::Done);
+    client.hello();
+    let data = AreaRights::READ.and(AreaRights::WRITE);
+    let denied = |told: Told| matches!(told, Told::Refused(Code::Denied));
+    let (opened, device) = client.open_area("log/1", data, WayWanted::Any).unwrap();
+    let why = Way::Emulated(Spill::Restricted);
+    assert_eq!((opened.way, opened.rights, device.is_none()), (why, data, true));
+    assert!(client.open_area("read", AreaRights::READ, WayWanted::Any).is_ok());
+    let direct = client.open_area("log/1", data, WayWanted::Direct).unwrap_err();
+    assert_eq!(direct.why, Why::NotDirect);
+    for (name, rights) in [
+        ("read", data),
+        ("log/1", AreaRights::ALL),
+        ("log/1", AreaRights::MANAGE),
+        ("other", AreaRights::READ),
+        ("log", AreaRights::READ),
+    ] {
+        let asked = opening(u32::MAX, name, rights, WayWanted::Any);
+        assert!(denied(client.store(&asked)), "{name} {rights}");
+    }
+    assert_eq!(client.open_area("log/2", data, WayWanted::Any).unwrap_err().why, Why::NotFound);
+    // What it may make it may end.
+    client.create("new/a", GRAIN).unwrap();
+    let handle = client.managed("new/a");
+    let rate = StoreRequest::SetRate { handle, bytes_per_second: 9 };
+    let list = StoreRequest::List { user: u32::MAX, from: 0, beginning: String::new() };
+    for request in [creation("log/2", GRAIN), rate, list, StoreRequest::Store, StoreRequest::Detach] {
+        assert!(denied(client.store(&request)), "{request:?}");
+    }
+    client.store_done(&StoreRequest::Delete { handle });
+    assert_eq!(free.areas().len(), 3);
 }

@@ -55,12 +55,12 @@ fn a_store_of_a_newer_format_and_one_that_was_cut_are_named() {
     let newer = StoreFile::new(16 * GRAIN);
     let mut bytes = std::fs::read(newer.path()).unwrap();
     for copy in [0, 4096] {
-        bytes[copy + 8] = 2;
+        bytes[copy + 8] = 3;
         let hash = blake3::hash(&bytes[copy..copy + 4064]);
         bytes[copy + 4064..copy + 4096].copy_from_slice(hash.as_bytes());
     }
     write_file(newer.path(), &bytes);
-    assert_eq!(told_of(newer.path()), "the store has format 2; this program knows 1 at most");
+    assert_eq!(told_of(newer.path()), "the store has format 3; this program knows 2 at most");
     let cut = StoreFile::new(16 * GRAIN);
     let bytes = std::fs::read(cut.path()).unwrap();
     write_file(cut.path(), &bytes[..bytes.len() / 2]);
@@ -142,4 +142,60 @@ fn a_device_that_fails_is_told_and_the_store_can_be_attached_anew() {
     assert!(matches!(attach(&mut visitor, file.path()), Told::Own(..)));
     await_that("the store is open", || client.store_info().state == StoreState::Open);
     client.create("a", GRAIN).unwrap();
+}
+
+#[test]
+fn a_store_that_was_attached_by_hand_and_a_rate_outlive_the_control_plane_until_they_are_taken_back() {
+    let file = StoreFile::new(64 * GRAIN);
+    let mut daemon = Daemon::start();
+    assert!(matches!(attach(&mut daemon.visit(), file.path()), Told::Own(..)));
+    let rates = |daemon: &Daemon| {
+        let (mut client, _) = daemon.session();
+        client.areas().into_iter().map(|area| (area.name.to_string(), area.bytes_per_second)).collect()
+    };
+    let (mut client, _) = daemon.session();
+    for name in ["a", "b"] {
+        let handle = client.create(name, GRAIN).unwrap().handle;
+        let bytes_per_second = 1 << 20;
+        client.store_done(&StoreRequest::SetRate { handle, bytes_per_second });
+    }
+    client.create("c", GRAIN).unwrap();
+    daemon.kill();
+    daemon.restart();
+    let of = |name: &str, rate: u64| (format!("/store/{name}"), rate);
+    let found: Vec<_> = rates(&daemon);
+    assert_eq!(found, [of("a", 1 << 20), of("b", 1 << 20), of("c", 0)]);
+    let (mut client, _) = daemon.session();
+    let handle = client.managed("a");
+    client.store_done(&StoreRequest::SetRate { handle, bytes_per_second: 0 });
+    let handle = client.managed("b");
+    client.store_done(&StoreRequest::Delete { handle });
+    client.create("b", GRAIN).unwrap();
+    daemon.kill();
+    daemon.restart();
+    let found: Vec<_> = rates(&daemon);
+    assert_eq!(found, [of("a", 0), of("c", 0), of("b", 0)], "another area of the name has none");
+    // Another store in its place is not taken for it.
+    daemon.kill();
+    let other = StoreFile::new(64 * GRAIN);
+    let mut bytes = std::fs::read(other.path()).unwrap();
+    for copy in [0, 4096] {
+        bytes[copy + 16] ^= 1;
+        let hash = blake3::hash(&bytes[copy..copy + 4064]);
+        bytes[copy + 4064..copy + 4096].copy_from_slice(hash.as_bytes());
+    }
+    let kept = std::fs::read(file.path()).unwrap();
+    write_file(file.path(), &bytes);
+    daemon.restart();
+    let info = daemon.visit().store_info();
+    assert!(info.state == StoreState::None && info.text.contains("holds the store"), "{info:?}");
+    daemon.kill();
+    write_file(file.path(), &kept);
+    daemon.restart();
+    let mut visitor = daemon.visit();
+    assert_eq!(visitor.store_info().state, StoreState::Open);
+    visitor.store_done(&StoreRequest::Detach);
+    daemon.kill();
+    daemon.restart();
+    assert_eq!(daemon.visit().store_info().state, StoreState::None);
 }

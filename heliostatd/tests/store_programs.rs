@@ -285,3 +285,70 @@ fn a_log_by_the_loop_fails_with_the_control_plane_and_has_all_it_acknowledged_af
         durable = found;
     }
 }
+
+#[test]
+fn operations_that_end_later_are_told_by_a_descriptor_by_both_ways() {
+    for way in WAYS {
+        let (_file, daemon) = store(64 * GRAIN, "");
+        let mut one = Program::start(&daemon);
+        one.does(&format!("create a {} {way}", 32 * GRAIN));
+        one.does("queue a 500");
+        assert_eq!(one.say("read a 0 4096"), format!("all {}", 480 % 256));
+    }
+}
+
+#[test]
+fn an_area_that_is_had_exclusively_is_written_by_nobody_else_who_is_told_which_process_has_it() {
+    for way in WAYS {
+        let (_file, daemon) = store(64 * GRAIN, "");
+        let (mut one, mut other) = (Program::start(&daemon), Program::start(&daemon));
+        one.does(&format!("create a {} {way}", 32 * GRAIN));
+        let writes = format!("error HasWriters {} 1", one.pid());
+        assert_eq!(other.say("alone a data any"), writes, "{way}");
+        other.does("open a read emulated");
+        one.does("close a");
+        one.does(&format!("alone a all {way}"));
+        let alone = format!("error HasAlone {} 0", one.pid());
+        for opening in ["open a data any", "open a all emulated", "alone a read any"] {
+            assert_eq!(other.say(opening), alone, "{way}: {opening}");
+        }
+        // Who has it changes it, and lets nobody in between.
+        one.does(&format!("resize a {}", 16 * GRAIN));
+        one.does("write_durable a 0 4096 7");
+        assert_eq!(other.say("open a data any"), alone, "{way}");
+        assert_eq!(other.say("read a 0 4096"), "all 7");
+        other.does("close a");
+        one.does("close a");
+        other.does("alone a all any");
+        assert_eq!(one.say("open a data any"), format!("error HasAlone {} 0", other.pid()));
+        other.kill();
+        await_that("the handle of who was killed goes", || one.say("open a data any") == "done");
+    }
+}
+
+#[test]
+fn who_has_an_area_alone_directly_has_it_after_a_restart_of_the_control_plane_too() {
+    let (_file, mut daemon) = store(64 * GRAIN, "");
+    let mut direct = Program::start(&daemon);
+    direct.does(&format!("create a {} direct", 8 * GRAIN));
+    direct.does("close a");
+    direct.does("alone a all direct");
+    daemon.kill();
+    daemon.restart();
+    let mut other = Program::start(&daemon);
+    for opening in ["open a data emulated", "open a data direct", "alone a all any"] {
+        assert_eq!(other.say(opening), "error HasAlone 0 0", "a process that it does not know");
+    }
+    other.does("open a read any");
+    other.does("close a");
+    direct.kill();
+    await_that("the mark goes with who had it", || other.say("alone a all direct") == "done");
+    let mut plain = Program::start(&daemon);
+    other.does("close a");
+    plain.does("open a data direct");
+    daemon.kill();
+    daemon.restart();
+    other.does("connect");
+    assert_eq!(other.say("alone a all emulated"), "error HasWriters 0 1");
+    other.does("open a data emulated");
+}

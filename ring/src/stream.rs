@@ -37,7 +37,6 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 pub use held::HeldBack;
 pub use place::{Mapped, Place};
-pub use socket::Pieces;
 pub use words::Wish;
 
 /// A drained ring starts over at its front after this many bytes, so that a stream of small

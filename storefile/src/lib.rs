@@ -34,6 +34,6 @@ pub use identity::Identity;
 pub use step::Step;
 pub use store::{Change, Create, Opened, Store};
 pub use superblock::{
-    Format, Superblock, AREAS_MAX, BLOCK_BYTES, FORMAT, MAGIC, SUPERBLOCKS_BYTES,
+    DurableBy, Format, Superblock, AREAS_MAX, BLOCK_BYTES, FORMAT, MAGIC, SUPERBLOCKS_BYTES,
 };
 pub use table::ZEROING_MAX;

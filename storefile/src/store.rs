@@ -119,6 +119,11 @@ impl Store {
         &self.superblock
     }
 
+    /// What the superblock is since the steps of [`Superblock::keeping`] were done.
+    pub fn set_superblock(&mut self, kept: Superblock) {
+        self.superblock = kept;
+    }
+
     /// All areas, in the order in which they were made.
     pub fn areas(&self) -> &[Area] {
         &self.table.areas

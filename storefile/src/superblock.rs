@@ -1,12 +1,12 @@
-//! The superblock: which store this is, and where its parts lie. Written once, when it is made.
+//! The superblock: which store this is, where its parts lie, and how writes are made durable there.
 //!
 //! ```text
 //!  0  magic, 8 bytes            48  bytes of one copy of the table u64
 //!  8  format u32                56  first byte of the data u64
 //! 12  copy u32                  64  grains of the data u64
-//! 16  identity, 16 bytes        72  zeroes
-//! 32  bytes of the store u64  4064  BLAKE3 of the bytes before, 32 bytes
-//! 40  bytes of a grain u32
+//! 16  identity, 16 bytes        72  how writes are made durable u32; in format 1 zero
+//! 32  bytes of the store u64    76  zeroes
+//! 40  bytes of a grain u32    4064  BLAKE3 of the bytes before, 32 bytes
 //! 44  areas at most u32
 //! ```
 
@@ -18,8 +18,8 @@ use crate::step::Step;
 
 /// What a store begins with.
 pub const MAGIC: [u8; 8] = *b"HSTORE\0\x01";
-/// The format that is written, and the newest that is read.
-pub const FORMAT: u32 = 1;
+/// The format that is written, and the newest that is read. Format 1 keeps no way of durable writes.
+pub const FORMAT: u32 = 2;
 /// What parts of a store are multiples of, and a superblock's size.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Both superblocks: what has to be read first.
@@ -34,6 +34,24 @@ const TABLE_BYTES_PER_AREA: u64 = 256;
 /// Bytes of the table for what is to be zeroed, and its header.
 const TABLE_BYTES_MORE: u64 = 3 * BLOCK_BYTES;
 const HASHED_BYTES: usize = 4064;
+
+/// How writes are made durable on the device of a store, as it was measured there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DurableBy {
+    /// Each write by itself (RWF_DSYNC, forced unit access).
+    Dsync = 1,
+    /// A flush afterwards, which all share that are written by then.
+    Flush = 2,
+    /// By itself if it is alone, else by a shared flush.
+    DsyncAlone = 3,
+}
+
+impl DurableBy {
+    fn from_number(number: u32) -> Option<DurableBy> {
+        let all = [DurableBy::Dsync, DurableBy::Flush, DurableBy::DsyncAlone];
+        all.into_iter().find(|it| *it as u32 == number)
+    }
+}
 
 /// How a store is to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +72,8 @@ pub struct Format {
 /// Which store a device holds, and where its parts lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// Its format, which stays what it was made with.
+    pub format: u32,
     /// Which store it is.
     pub identity: Identity,
     /// Bytes of the store, those of its superblocks and tables included.
@@ -68,6 +88,8 @@ pub struct Superblock {
     pub data_offset: u64,
     /// Grains of the data.
     pub data_grains: u64,
+    /// How writes are made durable on its device, once that was measured; unknown in format 1.
+    pub durable_by: Option<DurableBy>,
 }
 
 impl Superblock {
@@ -92,6 +114,7 @@ impl Superblock {
             return Err(StoreError::Number { what: "bytes of the device", wanted, limit });
         }
         Ok(Superblock {
+            format: FORMAT,
             identity: format.identity,
             bytes: data_offset + data_grains * grain,
             grain_bytes: format.grain_bytes,
@@ -99,6 +122,7 @@ impl Superblock {
             table_bytes,
             data_offset,
             data_grains,
+            durable_by: None,
         })
     }
 
@@ -116,6 +140,10 @@ impl Superblock {
             [0, 1].map(|copy| copies.next().ok_or(BLANK).and_then(|it| Self::decode(it, copy)));
         let (superblock, damaged) = match (first, second) {
             (Ok(first), Ok(second)) if first == second => (first, None),
+            // A crash in the middle of `keep`, which writes the first one first.
+            (Ok(first), Ok(second)) if first == Superblock { durable_by: first.durable_by, ..second } => {
+                (first, Some(1))
+            }
             (Ok(_), Ok(_)) => return Err(StoreError::Damaged(Part::Superblock)),
             (Ok(first), Err(_)) => (first, Some(1)),
             // While a store is made the second is written first: that one alone is no store yet, but
@@ -132,6 +160,17 @@ impl Superblock {
         }
         let steps = damaged.map(|copy| [superblock.step(copy), Step::Flush]);
         Ok((superblock, steps.into_iter().flatten().collect()))
+    }
+
+    /// What it is like when it keeps how writes are made durable, and what writes it so. A store of format
+    /// 1 has no place for that, and stays what it is: there are no steps then.
+    #[must_use]
+    pub fn keeping(&self, durable_by: DurableBy) -> (Superblock, Vec<Step>) {
+        let kept = Superblock { durable_by: Some(durable_by), ..*self };
+        if self.format < 2 || kept == *self {
+            return (*self, Vec::new());
+        }
+        (kept, vec![kept.step(0), Step::Flush, kept.step(1), Step::Flush])
     }
 
     /// Where the copies of the table lie.
@@ -153,10 +192,16 @@ impl Superblock {
         Step::Write { offset: u64::from(copy) * BLOCK_BYTES, bytes: self.encode(copy) }
     }
 
+    /// Whether it is what was planned, but for its format and what was measured since.
+    fn is_as(&self, planned: &Superblock) -> bool {
+        let Superblock { format, durable_by, .. } = *self;
+        (1..=FORMAT).contains(&format) && *self == Superblock { format, durable_by, ..*planned }
+    }
+
     fn encode(&self, copy: u32) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(BLOCK_BYTES as usize);
         bytes.extend(MAGIC);
-        bytes.extend(FORMAT.to_le_bytes());
+        bytes.extend(self.format.to_le_bytes());
         bytes.extend(copy.to_le_bytes());
         bytes.extend(self.identity.0);
         bytes.extend(self.bytes.to_le_bytes());
@@ -165,6 +210,7 @@ impl Superblock {
         for word in [self.table_bytes, self.data_offset, self.data_grains] {
             bytes.extend(word.to_le_bytes());
         }
+        bytes.extend(self.durable_by.map_or(0, |by| by as u32).to_le_bytes());
         bytes.resize(HASHED_BYTES, 0);
         let hash = blake3::hash(&bytes);
         bytes.extend(hash.as_bytes());
@@ -192,9 +238,12 @@ impl Superblock {
         let bytes = fields.u64()?;
         let (grain_bytes, areas_max) = (fields.u32()?, fields.u32()?);
         let [table_bytes, data_offset, data_grains] = [fields.u64()?, fields.u64()?, fields.u64()?];
-        let rest = HASHED_BYTES - 72;
+        let durable_by = fields.u32()?;
+        let is_known = durable_by == 0 || (found.0 >= 2 && DurableBy::from_number(durable_by).is_some());
+        let rest = HASHED_BYTES - 76;
         fields.zeroes(rest, "end of the superblock")?;
         let superblock = Superblock {
+            format: found.0,
             identity,
             bytes,
             grain_bytes,
@@ -202,12 +251,13 @@ impl Superblock {
             table_bytes,
             data_offset,
             data_grains,
+            durable_by: DurableBy::from_number(durable_by),
         };
-        // All numbers follow from three of them.
+        // All other numbers follow from three of them.
         let format =
             Format { identity, device_bytes: bytes, grain_bytes, areas_max, is_zero: true };
         match Superblock::plan(&format) {
-            Ok(planned) if planned == superblock && found == (FORMAT, copy) => Ok(superblock),
+            Ok(planned) if superblock.is_as(&planned) && found.1 == copy && is_known => Ok(superblock),
             _ => Err(StoreError::Damaged(Part::Field("superblock"))),
         }
     }

@@ -1,7 +1,7 @@
 //! The format: what is written is read again, and what cannot have been written is refused.
 
 use heliostat_storefile::{
-    Create, Extent, Format, Identity, Kind, Name, Opened, Part, Step, Store, StoreError,
+    Create, DurableBy, Extent, Format, Identity, Kind, Name, Opened, Part, Step, Store, StoreError,
     Superblock, BLOCK_BYTES, FORMAT, SUPERBLOCKS_BYTES,
 };
 
@@ -83,7 +83,7 @@ fn any_changed_byte_of_one_copy_is_repaired_and_of_both_is_refused() {
     {
         for at in (0..bytes).step_by(7) {
             let used =
-                if first == 0 { !(72..4064).contains(&at) } else { at < used_bytes(&device) };
+                if first == 0 { !(76..4064).contains(&at) } else { at < used_bytes(&device) };
             for place in [first, second] {
                 let mut damaged = device.clone();
                 damaged[(place + at) as usize] ^= 0x10;
@@ -222,4 +222,64 @@ fn both_copies_of_one_sequence_that_differ_are_refused() {
     perform(&mut device, &change.steps);
     perform(&mut device, &other.steps[..1]);
     assert_eq!(open(&device), Err(StoreError::Damaged(Part::Table)));
+}
+
+/// The same store as an older program has made it.
+fn of_format_1(device: &mut [u8]) {
+    for copy in [0, BLOCK_BYTES as usize] {
+        device[copy + 8] = 1;
+        hash_superblock(device, copy);
+    }
+}
+
+fn hash_superblock(device: &mut [u8], copy: usize) {
+    let hash = blake3::hash(&device[copy..copy + 4064]);
+    device[copy + 4064..copy + 4096].copy_from_slice(hash.as_bytes());
+}
+
+#[test]
+fn how_writes_are_made_durable_is_kept_whatever_step_is_the_last_before_a_crash() {
+    let (device, store) = device();
+    assert_eq!(store.superblock().durable_by, None);
+    for by in [DurableBy::Dsync, DurableBy::Flush, DurableBy::DsyncAlone] {
+        let (kept, steps) = store.superblock().keeping(by);
+        assert_eq!((kept.durable_by, steps.len()), (Some(by), 4));
+        for made in 0..=steps.len() {
+            let mut device = device.clone();
+            perform(&mut device, &steps[..made]);
+            let opened = open(&device).unwrap();
+            let wanted = if made == 0 { None } else { Some(by) };
+            assert_eq!(opened.store.superblock().durable_by, wanted, "{made}");
+            perform(&mut device, &opened.steps);
+            assert_eq!(open(&device).unwrap().steps, [], "{made}");
+            assert_eq!(opened.store.areas(), store.areas());
+        }
+        assert_eq!(kept.keeping(by).1, [], "again");
+    }
+}
+
+#[test]
+fn a_store_of_format_1_stays_one_and_keeps_nothing() {
+    let (mut device, store) = device();
+    of_format_1(&mut device);
+    let opened = open(&device).unwrap();
+    assert_eq!((opened.store.areas(), opened.store.superblock().format), (store.areas(), 1));
+    let (same, steps) = opened.store.superblock().keeping(DurableBy::Flush);
+    assert_eq!((same, steps), (*opened.store.superblock(), Vec::new()));
+    device[100] ^= 1;
+    let repaired = open(&device).unwrap();
+    perform(&mut device, &repaired.steps);
+    assert_eq!(open(&device).unwrap().store.superblock().format, 1, "a damaged copy is one again");
+}
+
+#[test]
+fn a_way_of_durable_writes_that_is_none_is_refused() {
+    let (mut device, _) = device();
+    for (format, number) in [(2, 4), (1, 1), (0, 0)] {
+        for copy in [0, BLOCK_BYTES as usize] {
+            (device[copy + 8], device[copy + 72]) = (format, number);
+            hash_superblock(&mut device, copy);
+        }
+        assert_eq!(open(&device), Err(StoreError::Damaged(Part::Field("superblock"))), "{format}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The child's side: gives up what it will not need, then puts itself behind the fence.
 
 use heliostat_backend_seal::{self as seal, Handover};
+use heliostat_base::call::fcntl;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
@@ -48,11 +49,15 @@ pub fn enter(
     roots: &Roots,
     spaces: Option<&Spaces>,
     fenced: Fenced,
+    kept: &[i32],
     handover: Handover,
 ) -> Result<OwnedFd, Errno> {
     let number = |error: rustix::io::Errno| Errno(error.raw_os_error());
     // A descriptor is a grant; what the caller happened to have open is none (CVE-2024-21626).
     seal::close_on_exec_from(FIRST_OF_CALLER)?;
+    for fd in kept.iter().filter(|fd| **fd >= FIRST_OF_CALLER) {
+        fcntl(*fd, libc::F_SETFD, 0)?;
+    }
     let ipc = match spaces {
         Some(spaces) => spaces.enter().map(|()| true)?,
         None => seal::spaces::leave(seal::spaces::IPC).is_ok(),

@@ -125,7 +125,8 @@ pub fn seal(
         Fork::Child(teller) => {
             let limit = |bytes| memory::limit_program(ground.group.as_ref(), bytes);
             let limited = limits.memory.map_or(Ok(()), limit);
-            let enter = |()| fence::enter(&ground.roots, spaces.as_ref(), fenced, handover);
+            let enter =
+                |()| fence::enter(&ground.roots, spaces.as_ref(), fenced, &plan.kept, handover);
             let listener = limited.and_then(enter);
             tell(&teller, &listener);
             drop(teller);

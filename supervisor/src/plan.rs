@@ -25,6 +25,8 @@ pub struct Plan<'a> {
     pub traces: bool,
     /// Says refusals on standard error.
     pub tells: bool,
+    /// Descriptors that the caller hands over beside input, output and errors.
+    pub kept: Vec<i32>,
     /// Users that the program may become.
     pub identities: Option<Identities>,
     /// Called once, when the program is refused to become another user or group.

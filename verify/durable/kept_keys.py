@@ -24,15 +24,20 @@ class Kind:
     server: str
     check: str
 
-    def start(self, harness: Harness, side: Side, folder: Path, log: Path | None = None) -> tuple[int, Program]:
-        """A server that keeps every write, over the files in `folder`; its port. Under Heliostat it is durable."""
+    def start(
+        self, harness: Harness, side: Side, folder: Path, log: Path | str | None = None, store: Path | None = None
+    ) -> tuple[int, Program]:
+        """A server that keeps every write, over the files in `folder`; its port. Under Heliostat it is durable.
+
+        A control plane that is started for it has the store."""
         port = kernel_view.free_port()
         words = [self.server, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes",
                  "--appendfsync", "always", "--dir", folder]  # fmt: skip
         if side is Side.HELIOSTAT:
             by_log = ["--log", log] if log else []
             words = [BINARY, "run", "--durable", "*.aof", *by_log, "--", *words]
-        program = harness.start(Side.PLAIN, words, name=self.name)
+        env = {"HELIOSTAT_STORE": str(store)} if store else {}
+        program = harness.start(Side.PLAIN, words, name=self.name, env=env)
         try:
             kernel_view.wait_listening(port, program.process)
         except (RuntimeError, TimeoutError) as error:

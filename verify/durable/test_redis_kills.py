@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from heliostat_run import Harness, Program, Side
+from heliostat_run import BINARY, Harness, Program, Side
 from kept_keys import Kind, ask, lost_keys, wait_loaded
 from loads import Load
 from redis_load import command
@@ -23,6 +24,9 @@ from valkey_place import kinds
 
 KILLS = int(os.environ.get("HELIOSTAT_KILLS", 6))
 SEED = int(os.environ.get("HELIOSTAT_SEED", 1))
+# Where a log may lie, in a store of so many bytes.
+AREA = "/store/aof"
+STORE_BYTES = "96M"
 # So many kills over the same files, and with the same clients; then all is new.
 CHAIN = 10 if KILLS > 20 else 3
 WATCHDOG_S = 120 + 30 * KILLS
@@ -36,12 +40,15 @@ class Chain:
     def __init__(self, kind: Kind, harness: Harness, folder: Path, chosen: random.Random) -> None:
         self.kind, self.harness, self.folder, self.chosen = kind, harness, folder, chosen
         self.loads = [Load(harness, side, place, chosen.randint(2, 12)) for place, side in enumerate(Side, 1)]
-        # Some chains have the log in place of the file's own flushes.
-        self.log = folder.with_suffix(".log") if chosen.random() < 0.5 else None
+        # Some chains have the log in place of the file's own flushes, in a file or in an area.
+        self.store = None
+        self.log = chosen.choice([None, folder.with_suffix(".log"), AREA])
+        if self.log == AREA:
+            self.store = store_of(folder)
         self.held = self.torn = 0
 
     def kill_once(self) -> None:
-        port, server = self.kind.start(self.harness, Side.HELIOSTAT, self.folder, self.log)
+        port, server = self.kind.start(self.harness, Side.HELIOSTAT, self.folder, self.log, self.store)
         wait_loaded(port)
         for load in self.loads:
             load.begin(port)
@@ -84,6 +91,15 @@ class Chain:
         plain.process.wait(60)
 
 
+def store_of(folder: Path) -> Path:
+    """A store beside a folder of files."""
+    store = folder.with_suffix(".store")
+    if not store.exists():
+        words = [BINARY, "store", "init", store, "--size", STORE_BYTES]
+        subprocess.run(list(map(str, words)), check=True, capture_output=True, timeout=60)
+    return store
+
+
 def kill_control_plane(harness: Harness) -> None:
     os.kill(harness.control_plane(), signal.SIGKILL)
 
@@ -100,12 +116,13 @@ def test_every_acknowledged_write_is_there_after_each_kill(kind, tmp_path):
     for first in range(0, KILLS, CHAIN):
         folder = tmp_path / f"{first}"
         folder.mkdir()
-        with Harness() as harness:
+        with Harness(configuration=f'[store]\npath = "{store_of(folder)}"\n') as harness:
             chain = Chain(kind, harness, folder, random.Random(f"{SEED} {first}"))
             for number in range(first, min(first + CHAIN, KILLS)):
-                print(f"seed {SEED}, kill {number}", flush=True)
+                print(f"seed {SEED}, kill {number}, log {chain.log}", flush=True)
                 chain.kill_once()
             held += chain.held
+        store_of(folder).unlink()
     assert held > 0, "nothing was held back: the loads have tested a plain server"
 
 

@@ -146,6 +146,35 @@ def test_a_run_recovers_before_its_program_reads_and_says_what_it_could_not(harn
     assert int(count.stdout) >= len(acknowledged(client.output()))
 
 
+# Two children, one after the other; the first leaves the log with entries.
+TREE = """
+import subprocess, sys
+CHILD = '''
+import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+for number in range(50):
+    os.write(fd, b"entry")
+    os.fdatasync(fd)
+print("done", flush=True)
+os.kill(os.getpid(), 9)
+'''
+for turn in range(2):
+    subprocess.run([sys.executable, "-c", CHILD, sys.argv[1]])
+"""
+
+
+def test_the_next_program_of_a_tree_takes_the_log_over(harness, tmp_path):
+    told = {"HELIOSTAT_DURABLE": "*.aof", "HELIOSTAT_DURABLE_LOG": str(tmp_path / "log")}
+    path = tmp_path / "x.aof"
+    program = harness.run(Side.HELIOSTAT, [sys.executable, "-c", TREE, path], env=told)
+    assert program.output().split() == ["done", "done"], program.errors()
+    whole = path.read_bytes()
+    assert whole == b"entry" * 100
+    os.truncate(path, 300)
+    assert "bytes were put back" in recover(tmp_path / "log", "--force")
+    assert path.read_bytes() == whole
+
+
 def test_who_may_not_have_the_log_flushes_the_file_and_says_why(harness, tmp_path):
     log = tmp_path / "log"
     (tmp_path / "a").mkdir()

@@ -1,7 +1,7 @@
 //! What the service of shared listeners answers: the bodies of its replies. Others are Done and Refused.
 //!
 //! ```text
-//! Joined  worker, place u32, workers u32   [queue, page, listening socket]
+//! Joined  worker, place u32, workers u32   [queue, page]
 //! Found   -                                [listening socket]
 //! ```
 

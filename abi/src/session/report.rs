@@ -292,7 +292,9 @@ mod tests {
         }
         for known in &Unoffloaded::ALL[1..] {
             let number = *known as usize;
-            assert!((OFFLOAD_REASON_FIRST..OFFLOAD_REASON_FIRST + OFFLOAD_REASONS).contains(&number));
+            assert!(
+                (OFFLOAD_REASON_FIRST..OFFLOAD_REASON_FIRST + OFFLOAD_REASONS).contains(&number)
+            );
             assert!(unoffloaded_reason(*known) + 8 <= OFFLOAD_GROUP_BASE);
         }
         for group in Group::ALL {

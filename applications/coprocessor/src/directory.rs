@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tantivy::HasLen;
 use tantivy::directory::error::{DeleteError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
-    AntiCallToken, Directory, FileHandle, OwnedBytes, TerminatingWrite, WatchCallback, WatchHandle, WritePtr,
+    AntiCallToken, Directory, FileHandle, OwnedBytes, TerminatingWrite, WatchCallback, WatchHandle,
+    WritePtr,
 };
 
 use crate::files::{File, Files, Opening, read_all};
@@ -60,10 +61,18 @@ impl Directory for FilesDirectory {
     }
 
     fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
-        let file = self.files.open(&self.name(path), Opening::Create).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => OpenWriteError::FileAlreadyExists(path.to_owned()),
-            _ => OpenWriteError::IoError { io_error: Arc::new(error), filepath: path.to_owned() },
-        })?;
+        let file =
+            self.files.open(&self.name(path), Opening::Create).map_err(|error| {
+                match error.kind() {
+                    io::ErrorKind::AlreadyExists => {
+                        OpenWriteError::FileAlreadyExists(path.to_owned())
+                    }
+                    _ => OpenWriteError::IoError {
+                        io_error: Arc::new(error),
+                        filepath: path.to_owned(),
+                    },
+                }
+            })?;
         Ok(BufWriter::with_capacity(BUFFER_BYTES, Box::new(Writer { file, offset: 0 })))
     }
 

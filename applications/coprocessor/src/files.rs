@@ -2,11 +2,10 @@
 //!
 //! | way | where the file system is | what a read costs |
 //! |---|---|---|
-//! | [`lean`] | at the host, behind rings | a record, the bytes in the window |
+//! | `lean` | at the host, behind rings | a record, the bytes in the window |
 //! | [`relayed`] | at the worker: blocks come by messages | a message and two copies for each block |
 //! | [`plain`] | in the worker's own kernel | a system call |
 
-pub mod lean;
 pub mod plain;
 pub mod relayed;
 

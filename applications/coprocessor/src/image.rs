@@ -32,9 +32,16 @@ impl Searched {
     /// # Errors
     /// As of files.
     pub fn open(files: &Arc<dyn Files>, at: &str) -> io::Result<Self> {
-        let images: Vec<Image> = from_bytes(&read_all(&**files, at)?).into_iter().map(Image).collect();
+        let images: Vec<Image> =
+            from_bytes(&read_all(&**files, at)?).into_iter().map(Image).collect();
         let numbers = (0..u32::try_from(images.len()).map_err(io::Error::other)?).collect();
-        Ok(Self { graph: Builder::default().seed(1).ef_construction(60).ef_search(60).build(images, numbers) })
+        Ok(Self {
+            graph: Builder::default()
+                .seed(1)
+                .ef_construction(60)
+                .ef_search(60)
+                .build(images, numbers),
+        })
     }
 
     /// The nearest images to the features in a query, the nearest first: numbers of four bytes.

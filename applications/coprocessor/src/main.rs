@@ -9,6 +9,7 @@ mod corpus;
 mod directory;
 mod files;
 mod image;
+mod lean;
 mod queries;
 mod relay;
 mod sockets;
@@ -24,7 +25,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use client::Kind;
 use files::relayed::{Relay, Relayed, Staging};
-use files::{Files, lean::Lean, plain::Plain};
+use files::{Files, plain::Plain};
+use lean::files::LeanFiles;
+use lean::sockets::LeanSockets;
 use queries::Connections;
 
 /// Where a worker's files and connections come from.
@@ -88,7 +91,7 @@ enum What {
 struct Worker {
     #[arg(long, value_enum)]
     way: Way,
-    /// The corpus, by the worker's own kernel; the relay's socket, by messages; nothing, by the lean interface.
+    /// The corpus; by messages, the relay's socket.
     #[arg(long)]
     at: Option<PathBuf>,
     /// Which worker this is (by the lean interface it is told).
@@ -123,9 +126,16 @@ fn ask(address: &str, kind: Kind, clients: usize, seconds: f64) -> io::Result<()
     let seen = client::ask(address, kind, clients, seconds)?;
     let at = |share: f64| {
         let last = seen.latencies.len().saturating_sub(1);
-        seen.latencies.get((last as f64 * share) as usize).map_or(0.0, |one| one.as_secs_f64() * 1e6)
+        seen.latencies
+            .get((last as f64 * share) as usize)
+            .map_or(0.0, |one| one.as_secs_f64() * 1e6)
     };
-    println!("answers {}\nfound {}\nrate {:.1}", seen.answers, seen.found, seen.answers as f64 / seconds);
+    println!(
+        "answers {}\nfound {}\nrate {:.1}",
+        seen.answers,
+        seen.found,
+        seen.answers as f64 / seconds
+    );
     println!("p50_us {:.1}\np99_us {:.1}", at(0.5), at(0.99));
     Ok(())
 }
@@ -133,12 +143,16 @@ fn ask(address: &str, kind: Kind, clients: usize, seconds: f64) -> io::Result<()
 impl Worker {
     /// The worker's files, and which of how many workers it is.
     fn files(&self) -> io::Result<(Arc<dyn Files>, usize, usize)> {
-        let at = || self.at.clone().ok_or_else(|| io::Error::other("--at says where the corpus, or its relay, is"));
+        let at = || {
+            self.at
+                .clone()
+                .ok_or_else(|| io::Error::other("--at says where the corpus, or its relay, is"))
+        };
         let files: Arc<dyn Files> = match self.way {
             Way::Lean => {
-                let lean = Lean::attach()?;
-                let (worker, workers) = lean.worker();
-                return Ok((Arc::new(lean), worker, workers));
+                let memory = lean::attach()?;
+                let files = LeanFiles::new(&at()?.to_string_lossy())?;
+                return Ok((Arc::new(files), memory.worker, memory.workers));
             }
             Way::Plain => Arc::new(Plain::new(at()?)),
             Way::Blocks => Arc::new(Relayed::new(Relay::connect(&at()?)?, Staging::Blocks)),
@@ -148,9 +162,13 @@ impl Worker {
     }
 
     fn connections(&self) -> io::Result<Box<dyn Connections>> {
-        let listen = || self.listen.clone().ok_or_else(|| io::Error::other("--listen says where queries come in"));
+        let listen = || {
+            self.listen
+                .clone()
+                .ok_or_else(|| io::Error::other("--listen says where queries come in"))
+        };
         match self.way {
-            Way::Lean => Ok(Box::new(Lean::attach()?.listen(&listen()?)?)),
+            Way::Lean => Ok(Box::new(LeanSockets::listen(&listen()?)?)),
             Way::Blocks | Way::Staged => {
                 Ok(Box::new(Relay::connect(self.at.as_ref().ok_or(io::ErrorKind::InvalidInput)?)?))
             }
@@ -162,7 +180,12 @@ impl Worker {
         let (files, worker, workers) = self.files()?;
         let started = Instant::now();
         let done = text::index(&files, "texts", &format!("index{worker}"), (worker, workers))?;
-        println!("files {}\nbytes {}\nseconds {:.4}", done.files, done.bytes, started.elapsed().as_secs_f64());
+        println!(
+            "files {}\nbytes {}\nseconds {:.4}",
+            done.files,
+            done.bytes,
+            started.elapsed().as_secs_f64()
+        );
         Ok(())
     }
 

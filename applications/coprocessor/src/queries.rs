@@ -64,7 +64,10 @@ pub fn take_frame(come: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// That way's.
-pub fn serve(connections: &mut dyn Connections, answer: &dyn Fn(&[u8]) -> Vec<u8>) -> io::Result<()> {
+pub fn serve(
+    connections: &mut dyn Connections,
+    answer: &dyn Fn(&[u8]) -> Vec<u8>,
+) -> io::Result<()> {
     let mut come: HashMap<u64, Vec<u8>> = HashMap::new();
     loop {
         let (connection, bytes) = connections.next()?;

@@ -40,7 +40,10 @@ pub fn receive(from: &mut impl BufRead) -> io::Result<(Vec<String>, Vec<u8>)> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let mut words: Vec<String> = line.trim_end().split('\t').map(str::to_owned).collect();
-    let length = words.pop().and_then(|word| word.parse::<usize>().ok()).filter(|length| *length <= MESSAGE_BYTES_MAX);
+    let length = words
+        .pop()
+        .and_then(|word| word.parse::<usize>().ok())
+        .filter(|length| *length <= MESSAGE_BYTES_MAX);
     let mut bytes = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
     from.read_exact(&mut bytes)?;
     Ok((words, bytes))
@@ -74,7 +77,11 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(socket: UnixStream, files: Arc<Plain>, listener: Option<TcpListener>) -> io::Result<Self> {
+    fn new(
+        socket: UnixStream,
+        files: Arc<Plain>,
+        listener: Option<TcpListener>,
+    ) -> io::Result<Self> {
         let sockets = listener.map(Sockets::new).transpose()?;
         Ok(Self { into: socket.try_clone()?, from: BufReader::new(socket), files, sockets })
     }
@@ -99,10 +106,13 @@ impl Worker {
     fn answer(&mut self, words: &[&str], bytes: &[u8]) -> io::Result<(String, Vec<u8>)> {
         let files = &*self.files;
         match *words {
-            ["length", name] => Ok((files.open(name, Opening::Read)?.len()?.to_string(), Vec::new())),
+            ["length", name] => {
+                Ok((files.open(name, Opening::Read)?.len()?.to_string(), Vec::new()))
+            }
             ["read", name, offset, length] => {
                 let mut read = vec![0; number(length)?.min(MESSAGE_BYTES_MAX)];
-                let got = files.open(name, Opening::Read)?.read_at(&mut read, number(offset)? as u64)?;
+                let got =
+                    files.open(name, Opening::Read)?.read_at(&mut read, number(offset)? as u64)?;
                 read.truncate(got);
                 Ok((String::new(), read))
             }
@@ -110,12 +120,15 @@ impl Worker {
             ["create", name] => files.open(name, Opening::Create).map(|_| Default::default()),
             ["replace", name] => files.open(name, Opening::Replace).map(|_| Default::default()),
             ["write", name, offset] => self.write(name, number(offset)?, bytes),
-            ["sync", name] => std::fs::File::open(files.path(name))?.sync_all().map(|()| Default::default()),
+            ["sync", name] => {
+                std::fs::File::open(files.path(name))?.sync_all().map(|()| Default::default())
+            }
             ["list", name] => Ok((String::new(), files.list(name)?.join("\n").into_bytes())),
             ["remove", name] => files.remove(name).map(|()| Default::default()),
             ["rename", from, to] => files.rename(from, to).map(|()| Default::default()),
             ["next"] => {
-                let (connection, bytes) = self.sockets.as_mut().ok_or(io::ErrorKind::NotConnected)?.next()?;
+                let (connection, bytes) =
+                    self.sockets.as_mut().ok_or(io::ErrorKind::NotConnected)?.next()?;
                 Ok((connection.to_string(), bytes))
             }
             ["answer", connection] => {

@@ -33,7 +33,9 @@ impl Sockets {
     fn wait(&self) -> io::Result<Option<u64>> {
         let mut watched = vec![PollFd::new(&self.listener, PollFlags::IN)];
         let numbers: Vec<u64> = self.connections.keys().copied().collect();
-        watched.extend(numbers.iter().map(|number| PollFd::new(&self.connections[number], PollFlags::IN)));
+        watched.extend(
+            numbers.iter().map(|number| PollFd::new(&self.connections[number], PollFlags::IN)),
+        );
         poll(&mut watched, None)?;
         let ready = watched[1..].iter().position(|one| !one.revents().is_empty());
         Ok(ready.map(|index| numbers[index]))
@@ -43,7 +45,8 @@ impl Sockets {
         match self.listener.accept() {
             Ok((connection, _)) => {
                 connection.set_nodelay(true)?;
-                let number = u64::try_from(connection.as_fd().as_raw_fd()).map_err(io::Error::other)?;
+                let number =
+                    u64::try_from(connection.as_fd().as_raw_fd()).map_err(io::Error::other)?;
                 self.connections.insert(number, connection);
                 Ok(())
             }
@@ -62,7 +65,10 @@ impl Connections for Sockets {
             };
             let mut bytes = vec![0; RECEIVED_BYTES];
             // A connection that fails has ended.
-            let got = self.connections.get_mut(&number).map_or(0, |one| one.read(&mut bytes).unwrap_or(0));
+            let got = self
+                .connections
+                .get_mut(&number)
+                .map_or(0, |one| one.read(&mut bytes).unwrap_or(0));
             if got == 0 {
                 self.connections.remove(&number);
             }

@@ -34,10 +34,16 @@ fn schema() -> (Schema, Field, Field) {
 ///
 /// # Errors
 /// As of files, and of the index.
-pub fn index(files: &Arc<dyn Files>, from: &str, into: &str, (worker, workers): (usize, usize)) -> io::Result<Indexed> {
+pub fn index(
+    files: &Arc<dyn Files>,
+    from: &str,
+    into: &str,
+    (worker, workers): (usize, usize),
+) -> io::Result<Indexed> {
     let (schema, name, body) = schema();
     let directory = FilesDirectory::new(Arc::clone(files), into);
-    let index = Index::create(directory, schema, IndexSettings::default()).map_err(io::Error::other)?;
+    let index =
+        Index::create(directory, schema, IndexSettings::default()).map_err(io::Error::other)?;
     let mut writer = index.writer_with_num_threads(1, WRITER_BYTES).map_err(io::Error::other)?;
     let mut names = files.list(from)?;
     names.retain(|name| name.ends_with(".txt"));
@@ -48,7 +54,9 @@ pub fn index(files: &Arc<dyn Files>, from: &str, into: &str, (worker, workers): 
         done.files += 1;
         done.bytes += bytes.len();
         let read = String::from_utf8_lossy(&bytes);
-        writer.add_document(doc!(name => text.as_str(), body => read.as_ref())).map_err(io::Error::other)?;
+        writer
+            .add_document(doc!(name => text.as_str(), body => read.as_ref()))
+            .map_err(io::Error::other)?;
     }
     writer.commit().map_err(io::Error::other)?;
     writer.wait_merging_threads().map_err(io::Error::other)?;
@@ -69,7 +77,8 @@ impl Searched {
     /// As of files, and of the index.
     pub fn open(files: &Arc<dyn Files>, at: &str) -> io::Result<Self> {
         let (_, name, body) = schema();
-        let index = Index::open(FilesDirectory::new(Arc::clone(files), at)).map_err(io::Error::other)?;
+        let index =
+            Index::open(FilesDirectory::new(Arc::clone(files), at)).map_err(io::Error::other)?;
         let reader = index.reader().map_err(io::Error::other)?;
         Ok(Self { parser: QueryParser::for_index(&index, vec![body]), reader, name })
     }
@@ -85,7 +94,9 @@ impl Searched {
         let mut names = Vec::new();
         for (_, address) in searcher.search(&query, &TopDocs::with_limit(FOUND_MAX))? {
             let found: TantivyDocument = searcher.doc(address)?;
-            names.extend(found.get_first(self.name).and_then(|value| value.as_str()).map(str::to_owned));
+            names.extend(
+                found.get_first(self.name).and_then(|value| value.as_str()).map(str::to_owned),
+            );
         }
         Ok(names)
     }
@@ -100,7 +111,9 @@ mod tests {
     fn every_text_is_in_one_workers_index_and_found_by_its_words() {
         let root = std::env::temp_dir().join(format!("heliostat-text-{}", std::process::id()));
         std::fs::create_dir_all(root.join("texts")).unwrap();
-        for (number, text) in ["mirror and light", "light", "a core", "a kernel core"].iter().enumerate() {
+        for (number, text) in
+            ["mirror and light", "light", "a core", "a kernel core"].iter().enumerate()
+        {
             std::fs::write(root.join(format!("texts/{number}.txt")), text).unwrap();
         }
         let files: Arc<dyn Files> = Arc::new(Plain::new(root.clone()));

@@ -1,4 +1,4 @@
-//! A file or a disk, past the page cache where that is possible.
+//! A file, a disk or a namespace of an NVMe device, past the page cache where that is possible.
 //!
 //! ```text
 //! begin -> waiting -reap-> one alone, and somebody waits: a system call of its own
@@ -24,16 +24,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_backend_uring::{Allocation, By, Manner, NotPrepared, Range, Requests};
+use heliostat_backend_uring::{Allocation, By, Direction, Manner, NotPrepared};
 use heliostat_base::mapping::SharedMapping;
 
+use crate::namespace::Namespace;
 use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
 
+mod driver;
 mod lone;
 mod measure;
 mod open;
 mod shared;
 
+use driver::Driver;
 pub use measure::{Costs, Durability};
 pub use open::{OpenError, Options};
 pub use shared::SharedFile;
@@ -58,10 +61,11 @@ pub struct FileDevice {
     depth: usize,
     is_direct: bool,
     is_disk: bool,
+    namespace: Option<Namespace>,
     durability: Durability,
     lone_calls: bool,
-    requests: Requests<usize>,
-    /// What is under way, by place; `Requests` knows the place.
+    requests: Driver,
+    /// What is under way, by place; the driver knows the place.
     operations: Vec<Option<Operation>>,
     free: Vec<usize>,
     /// Places that are not handed on yet, in order.
@@ -74,6 +78,8 @@ pub struct FileDevice {
     zeroes: Buffer,
     /// Why the device as a whole has failed.
     failed: Option<BlockError>,
+    /// Of a namespace: its disk, which nobody else mounts meanwhile.
+    _beside: Option<OwnedFd>,
 }
 
 /// An operation under way.
@@ -111,16 +117,15 @@ impl FileDevice {
 
     fn with(opened: open::Opened, options: Options) -> Result<FileDevice, OpenError> {
         let depth = options.depth.max(1);
-        let most = u32::try_from(depth + 1).unwrap_or(u32::MAX);
-        let by = options.by.unwrap_or_else(By::available);
-        let requests = Requests::create_for_transfers(by, most.next_power_of_two().min(128), most)
-            .map_err(|error| OpenError::system("io_uring_setup", &error))?;
+        let file = Arc::new(opened.file);
+        let requests = Driver::create(&file, opened.namespace, &options)?;
         Ok(FileDevice {
-            file: Arc::new(opened.file),
+            file,
             geometry: opened.geometry,
             depth,
             is_direct: opened.is_direct,
             is_disk: opened.is_disk,
+            namespace: opened.namespace,
             durability: options.durability.unwrap_or(opened.durability),
             lone_calls: options.lone_calls,
             requests,
@@ -131,6 +136,7 @@ impl FileDevice {
             covered: Vec::with_capacity(depth),
             zeroes: Buffer::new(ZEROES_BYTES).map_err(|_| OpenError::Memory)?,
             failed: None,
+            _beside: opened.beside,
         })
     }
 
@@ -146,6 +152,33 @@ impl FileDevice {
     /// Whether bytes go past the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct
+    }
+
+    /// Whether it is a namespace that is driven by its own commands, past the kernel's block layer.
+    pub fn is_namespace(&self) -> bool {
+        self.namespace.is_some()
+    }
+
+    /// Whether it is a disk, and not a file.
+    pub fn is_disk(&self) -> bool {
+        self.is_disk
+    }
+
+    /// Whether bytes can be given back to it, as far as it says so itself: a disk may refuse a part.
+    pub fn discards(&self) -> bool {
+        match self.namespace {
+            Some(is) => is.deallocates && is.deallocated_is_zero,
+            None => !self.is_disk || measure::discards(&self.file),
+        }
+    }
+
+    /// Whether the disk has forced unit access, by which a durable write needs no flush; unknown where the
+    /// kernel does not tell.
+    pub fn forced_unit_access(&self) -> Option<bool> {
+        match self.namespace {
+            Some(_) => Some(true),
+            None => measure::forced_unit_access(&self.file),
+        }
     }
 
     /// How requests are made.
@@ -198,7 +231,7 @@ impl FileDevice {
         self.waiting.drain(..prepared);
         if self.covered.is_empty() && !self.written.is_empty() {
             let file = self.file.clone();
-            if self.requests.fdatasync(SHARED_FLUSH, &file).is_ok() {
+            if self.requests.flush(SHARED_FLUSH, &file).is_ok() {
                 std::mem::swap(&mut self.covered, &mut self.written);
             }
         }
@@ -211,16 +244,15 @@ impl FileDevice {
         let (file, requests) = (self.file.clone(), &mut self.requests);
         match &operation.request {
             Request::Read { offset, into } => {
-                let range = [Range { offset: into.at, len: into.bytes }];
-                requests.read(place, &file, *offset, (&into.memory, &range), Manner::Direct)
+                let what = (Direction::Read, *offset);
+                requests.transfer(place, &file, what, into, Manner::Direct)
             }
             Request::Write { offset, from, durable } => {
-                let range = [Range { offset: from.at, len: from.bytes }];
                 operation.needs_flush = *durable && by_flush;
                 let manner = if *durable && !by_flush { Manner::Durable } else { Manner::Direct };
-                requests.write(place, &file, *offset, (&from.memory, &range), manner)
+                requests.transfer(place, &file, (Direction::Write, *offset), from, manner)
             }
-            Request::Flush => requests.fdatasync(place, &file),
+            Request::Flush => requests.flush(place, &file),
             Request::Discard { offset, bytes } => {
                 requests.allocate(place, &file, (*offset, *bytes), Allocation::Discard)
             }
@@ -231,11 +263,10 @@ impl FileDevice {
                 let (done, offset) = (operation.zeroed, offset + operation.zeroed);
                 let zeroes = &self.zeroes;
                 let len = zeroes.bytes.min(usize::try_from(bytes - done).unwrap_or(usize::MAX));
-                let range = [Range { offset: zeroes.at, len }];
-                requests.write(place, &file, offset, (&zeroes.memory, &range), Manner::Direct)
+                let what = (Direction::Write, offset);
+                requests.transfer(place, &file, what, &zeroes.part(0, len), Manner::Direct)
             }
         }
-        .map(|_| ())
     }
 
     /// Takes what the ring has completed.

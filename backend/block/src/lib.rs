@@ -12,7 +12,7 @@
 //!
 //! | device | what for |
 //! |---|---|
-//! | [`FileDevice`] | a file or a disk |
+//! | [`FileDevice`] | a file or a disk; a namespace of an NVMe device by its own commands |
 //! | [`MemoryDevice`] | tests, and what need not last |
 //! | [`FaultDevice`] | another device, with faults by script or by seed |
 //! | [`LatencyDevice`] | another device, slower |
@@ -20,7 +20,8 @@
 //! | [`AreaDevice`] | a part of another device, which may lie in several places there |
 //!
 //! Rights, areas and formats are left to others.
-#![forbid(unsafe_code)]
+// But for the commands of a namespace, which have addresses of this process in them.
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 use std::os::fd::OwnedFd;
@@ -38,6 +39,7 @@ mod file;
 mod image;
 mod latency;
 mod memory;
+mod namespace;
 mod random;
 mod record;
 

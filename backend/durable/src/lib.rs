@@ -14,6 +14,7 @@
 mod boot;
 pub mod entry;
 mod find;
+mod peek;
 mod place;
 mod recover;
 
@@ -21,5 +22,6 @@ mod recover;
 mod tests;
 
 pub use boot::{Boot, BootId};
-pub use place::{create, open, Opened, PlaceError, LOG_BYTES};
+pub use peek::is_left_by_crash;
+pub use place::{create, is_being_recovered, open, open_to_recover, Opened, PlaceError, LOG_BYTES};
 pub use recover::{recover, FileOutcome, Outcome, RecoverError, What};

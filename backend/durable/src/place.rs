@@ -1,11 +1,13 @@
 //! Where a log lies: a file of its own, written past the page cache as an area of a store is.
 
 use std::fmt;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use heliostat_backend_block::{Device, FileDevice, OpenError};
 use heliostat_backend_log::{Area, Log, LogError, Options};
 use heliostat_backend_uring::By;
+use heliostat_base::range_lock::is_locked;
 
 /// Length of a log that nobody has made before.
 pub const LOG_BYTES: u64 = 64 << 20;
@@ -47,10 +49,34 @@ pub fn create(path: &Path, bytes: u64) -> Result<(), PlaceError> {
 /// It is not there, in use, no log, or damaged.
 pub fn open(path: &Path, by: Option<By>) -> Result<Opened, PlaceError> {
     let options = heliostat_backend_block::Options { by, ..Default::default() };
-    let device = FileDevice::open(path, options).map_err(PlaceError::Device)?;
+    on_device(FileDevice::open(path, options).map_err(PlaceError::Device)?)
+}
+
+fn on_device(device: FileDevice) -> Result<Opened, PlaceError> {
     let (ring, own, area) = (device.descriptor(), device.own_descriptors(), whole(&device));
     let log = Log::open(Box::new(device), area, Options::default()).map_err(PlaceError::Log)?;
     Ok(Opened { log, ring, own })
+}
+
+/// Where who recovers a log says so in its file: beyond every device, and beside other claims.
+const RECOVERING: u64 = (1 << 62) + (1 << 61);
+
+/// As `open`, and says as long as it is open that it is recovered: who wants it meanwhile had better wait,
+/// since its files are not what they will be.
+///
+/// # Errors
+/// As `open`.
+pub fn open_to_recover(path: &Path) -> Result<Opened, PlaceError> {
+    let device = FileDevice::open(path, Default::default()).map_err(PlaceError::Device)?;
+    // Without it others hear no more than that the log is in use.
+    let _ = device.shared().leave_mark(RECOVERING);
+    on_device(device)
+}
+
+/// Whether somebody recovers the log in this file.
+pub fn is_being_recovered(path: &Path) -> bool {
+    let asked = std::fs::File::open(path).map(|file| is_locked(file.as_fd(), RECOVERING, 1));
+    asked.is_ok_and(|told| told.unwrap_or(false))
 }
 
 fn whole(device: &FileDevice) -> Area {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use heliostat_backend_block::{BeginError, BlockError, Buffer, Completion, Device, Request};
 use heliostat_storefile::{
-    Area, Change, Create, Format, Identity, Opened, Step, Store, StoreError, Superblock,
+    Area, Change, Create, DurableBy, Format, Identity, Opened, Step, Store, StoreError, Superblock,
     BLOCK_BYTES, SUPERBLOCKS_BYTES,
 };
 
@@ -37,6 +37,14 @@ pub struct StoreOnDevice<D> {
     store: Store,
     buffer: Buffer,
     has_failed: bool,
+    discards: Discards,
+}
+
+/// Whether what was zeroed is given back to the device, and how many bytes that were.
+#[derive(Clone, Copy, Default, Debug)]
+struct Discards {
+    is_on: bool,
+    bytes: u64,
 }
 
 impl<D: Device> StoreOnDevice<D> {
@@ -89,6 +97,24 @@ impl<D: Device> StoreOnDevice<D> {
     /// The store: its areas, and what is free.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Keeps how writes are made durable on this device, so that it need not be measured again. A store of
+    /// format 1 has no place for that, and is left as it is.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn keep(&mut self, durable_by: DurableBy) -> Result<(), StoreFailed> {
+        if self.has_failed {
+            return Err(StoreFailed::Failed);
+        }
+        let (kept, steps) = self.store.superblock().keeping(durable_by);
+        let mut work = Work { device: &mut self.device, buffer: &self.buffer, discards: None };
+        let done = work.perform(&steps);
+        self.has_failed = done.is_err();
+        done?;
+        self.store.set_superblock(kept);
+        Ok(())
     }
 
     /// The device, for the bytes of areas.
@@ -149,12 +175,24 @@ impl<D: Device> StoreOnDevice<D> {
         }
     }
 
+    /// Has what is zeroed from now on given back to the device, which then may use its place. Where the
+    /// device refuses that it is given no more.
+    pub fn discard_zeroed(&mut self, discards: bool) {
+        self.discards.is_on = discards;
+    }
+
+    /// Whether that is so, and how many bytes were given back.
+    pub fn discards(&self) -> (bool, u64) {
+        (self.discards.is_on, self.discards.bytes)
+    }
+
     fn make(&mut self, change: Result<Change, StoreError>) -> Result<(), StoreFailed> {
         if self.has_failed {
             return Err(StoreFailed::Failed);
         }
         let change = change?;
-        let mut work = Work { device: &mut self.device, buffer: &self.buffer };
+        let discards = Some(&mut self.discards);
+        let mut work = Work { device: &mut self.device, buffer: &self.buffer, discards };
         let done = work.perform(&change.steps);
         self.has_failed = done.is_err();
         done?;
@@ -182,15 +220,19 @@ impl<D: Device> Driver<D> {
     }
 
     fn with(self, store: Store) -> StoreOnDevice<D> {
-        StoreOnDevice { device: self.device, store, buffer: self.buffer, has_failed: false }
+        StoreOnDevice { device: self.device, store, buffer: self.buffer, has_failed: false, discards: Discards::default() }
     }
 
     fn read(&mut self, offset: u64, bytes: u64) -> Result<Vec<u8>, StoreFailed> {
-        Work { device: &mut self.device, buffer: &self.buffer }.read(offset, bytes)
+        self.work().read(offset, bytes)
     }
 
     fn perform(&mut self, steps: &[Step]) -> Result<(), StoreFailed> {
-        Work { device: &mut self.device, buffer: &self.buffer }.perform(steps)
+        self.work().perform(steps)
+    }
+
+    fn work(&mut self) -> Work<'_, D> {
+        Work { device: &mut self.device, buffer: &self.buffer, discards: None }
     }
 }
 
@@ -198,6 +240,7 @@ impl<D: Device> Driver<D> {
 struct Work<'a, D> {
     device: &'a mut D,
     buffer: &'a Buffer,
+    discards: Option<&'a mut Discards>,
 }
 
 impl<D: Device> Work<'_, D> {
@@ -219,9 +262,30 @@ impl<D: Device> Work<'_, D> {
                 Step::Write { offset, bytes } => self.write(*offset, bytes)?,
                 Step::Zero { offset, bytes } => {
                     self.wait_for(Request::Zero { offset: *offset, bytes: *bytes })?;
+                    self.discard(*offset, *bytes)?;
                 }
                 Step::Flush => self.wait_for(Request::Flush)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Gives back what was zeroed, where that is wanted. It reads as zero before and after, so a crash
+    /// leaves nothing else.
+    fn discard(&mut self, offset: u64, bytes: u64) -> Result<(), StoreFailed> {
+        let is_wanted = self.discards.as_ref().is_some_and(|discards| discards.is_on);
+        if !is_wanted || !self.device.geometry().discard_zeroes {
+            return Ok(());
+        }
+        let done = self.wait_for(Request::Discard { offset, bytes });
+        let Some(discards) = &mut self.discards else { return Ok(()) };
+        match done {
+            Ok(()) => discards.bytes += bytes,
+            // It is zero all the same.
+            Err(StoreFailed::Device(BlockError::Device { errno })) if is_refusal(errno) => {
+                discards.is_on = false;
+            }
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -247,4 +311,9 @@ impl<D: Device> Work<'_, D> {
         let results = completions.iter().map(|completion| completion.result);
         Ok(results.collect::<Result<(), BlockError>>()?)
     }
+}
+
+/// Whether a device has said that it does not do this, and has not failed at it: EOPNOTSUPP, EINVAL.
+fn is_refusal(errno: i32) -> bool {
+    matches!(errno, 95 | 22)
 }

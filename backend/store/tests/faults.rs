@@ -78,3 +78,27 @@ fn a_device_that_is_too_small_or_has_something_else_is_refused() {
     let blank = StoreOnDevice::open(MemoryDevice::new(DEVICE_BYTES), None).unwrap_err();
     assert_eq!(blank, StoreFailed::Store(StoreError::Blank));
 }
+
+#[test]
+fn what_was_zeroed_is_given_back_where_that_is_wanted_and_the_device_takes_it() {
+    let faults = Faults::new(1);
+    let device = FaultDevice::new(MemoryDevice::new(DEVICE_BYTES), faults.clone());
+    let mut store = StoreOnDevice::format(device, &format()).unwrap();
+    let end = |store: &mut StoreOnDevice<_>, name: &str| {
+        let generation = store.create(&create(name)).unwrap().generation;
+        store.delete(generation).unwrap();
+    };
+    end(&mut store, "a");
+    assert_eq!((store.zero(GRAIN), store.discards()), (Ok(true), (false, 0)));
+    store.discard_zeroed(true);
+    end(&mut store, "b");
+    assert_eq!((store.zero(GRAIN), store.discards()), (Ok(true), (true, GRAIN)));
+    assert_eq!(store.store().zeroing_bytes(), 0);
+    // One that refuses is asked no more, and the bytes are zero and free all the same.
+    end(&mut store, "c");
+    faults.script(faults.begun() + 1, Fault::Error { errno: 95 });
+    assert_eq!((store.zero(GRAIN), store.discards()), (Ok(true), (false, GRAIN)));
+    assert_eq!(store.store().zeroing_bytes(), 0);
+    let names = StoreOnDevice::open(image_of(store), None).unwrap();
+    assert!(names.store().areas().is_empty());
+}

@@ -31,5 +31,7 @@
 #include "heliostat/log.h"
 // Queues in such logs.
 #include "heliostat/queue.h"
+// Areas of a store: bytes with a name that outlive every program.
+#include "heliostat/store.h"
 
 #endif /* HELIOSTAT_H */

@@ -1,10 +1,11 @@
-//! The C interface: rings, snapshots, delegated operations, memory regions, locks, remote procedure calls, logs and queues, with ownership and nulls checked at the border and no logic of its own.
+//! The C interface: rings, snapshots, delegated operations, memory regions, locks, remote procedure calls, logs, queues and areas, with ownership and nulls checked at the border and no logic of its own.
 //!
 //! Every function catches panics, checks its pointers in release builds too, and answers with a
 //! `heliostat_code`. A handle belongs to one thread at a time; a reserved or taken element belongs
 //! to the handle until it is committed or released.
 #![warn(missing_docs)]
 
+mod area_queue;
 mod border;
 mod code;
 mod delegated;
@@ -27,12 +28,14 @@ mod ring;
 mod rpc;
 mod service;
 mod snapshot;
+mod store;
 
 /// Its own system calls are not to be caught in a program that runs under Heliostat.
 #[used]
 #[link_section = ".note.heliostat"]
 static EXEMPT: [u8; 24] = heliostat_base::exempt::NOTE;
 
+pub use area_queue::*;
 pub use border::heliostat_last_message;
 pub use code::heliostat_code;
 pub use delegated::*;
@@ -55,3 +58,4 @@ pub use ring::*;
 pub use rpc::*;
 pub use service::*;
 pub use snapshot::*;
+pub use store::*;

@@ -19,7 +19,7 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 14] = [
+const PARTS: [(&str, &[&str], &[&str]); 15] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
@@ -34,6 +34,7 @@ const PARTS: [(&str, &[&str], &[&str]); 14] = [
     ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),
     ("log", &["log.rs", "log_append.rs", "log_reader.rs"], &["code"]),
     ("queue", &["queue.rs"], &["code", "log"]),
+    ("store", &["store.rs", "area_queue.rs"], &["code"]),
 ];
 
 /// One of them, as cbindgen makes it today.

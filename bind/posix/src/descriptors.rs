@@ -8,10 +8,11 @@ use heliostat_stub_posix::net::{demote, option, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::{file, flush, process};
 
-use crate::call::{by_kernel, Call};
+use crate::call::Call;
 use crate::files;
 use crate::memory;
-use crate::spawn;
+use crate::offload::by_kernel;
+use crate::{sockets, spawn};
 
 /// close(2)
 pub fn close(call: &mut Call<'_>) -> Verdict {
@@ -150,7 +151,7 @@ pub fn ioctl(call: &mut Call<'_>) -> Verdict {
             demote::leave(fd, index, Native::Call);
             Verdict::Pass
         }
-        _ => Verdict::Pass,
+        _ => sockets::by_socket(call, index),
     }
 }
 

@@ -9,8 +9,8 @@ use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
 use crate::{
-    descriptors, durable, events, fault, files, harmless, mappings, messages, sealed, signal,
-    sockets, spawn, transfer, uring,
+    descriptors, durable, events, fault, files, harmless, mappings, messages, offload,
+    queues, sealed, signal, sockets, spawn, transfer, uring,
 };
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
@@ -43,6 +43,8 @@ const CAUGHT: &[Sysno] = &[
     Sysno::listen,
     Sysno::shutdown,
     Sysno::getsockopt,
+    Sysno::getsockname,
+    Sysno::getpeername,
     Sysno::setsockopt,
     Sysno::close,
     Sysno::close_range,
@@ -71,6 +73,9 @@ const CAUGHT: &[Sysno] = &[
     Sysno::exit_group,
     Sysno::rt_sigaction,
     Sysno::rt_sigprocmask,
+    Sysno::bind,
+    Sysno::getsockname,
+    Sysno::getpeername,
     Sysno::io_uring_setup,
     Sysno::io_uring_enter,
     Sysno::io_uring_register,
@@ -96,7 +101,12 @@ pub fn is_caught_durable(number: Option<u32>) -> bool {
     is_caught(number) || number.is_some_and(harmless::is_to_be_caught)
 }
 
-/// Both.
+/// As `is_caught`, where calls are offloaded: those that may be, and those that end it.
+pub fn is_caught_offload(number: Option<u32>) -> bool {
+    is_caught(number) || number.is_some_and(offload::is_caught)
+}
+
+/// Sealed and durable.
 pub fn is_caught_sealed_durable(number: Option<u32>) -> bool {
     is_caught_sealed(number) || is_caught_durable(number)
 }
@@ -105,6 +115,15 @@ pub fn is_caught_sealed_durable(number: Option<u32>) -> bool {
 pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
     // SAFETY: the trampoline passes its own live frame, exclusively, for the time of this call.
     let frame = unsafe { &mut *frame };
+    if heliostat_stub_posix::offload::is_on() {
+        return offload::hook(frame, answered);
+    }
+    answered(frame)
+}
+
+/// Answers a caught call, or says that the kernel is to make it.
+#[inline(always)]
+fn answered(frame: &mut SyscallFrame) -> Verdict {
     let call = &mut Call { frame };
     if flush::is_watched() {
         if let Some(verdict) = durable::gate(call) {
@@ -170,6 +189,7 @@ fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::listen => sockets::listen(call),
         Sysno::shutdown if first_is_known() => sockets::shutdown(call),
         Sysno::getsockopt if first_is_known() => sockets::getsockopt(call),
+        Sysno::getsockname | Sysno::getpeername if first_is_known() => sockets::name(call),
         other => dispatch_cold(other, call),
     }
 }
@@ -204,6 +224,10 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::io_uring_setup => uring::setup(call),
         Sysno::io_uring_enter => uring::enter(call),
         Sysno::io_uring_register => uring::register(call),
+        Sysno::bind => queues::bind(call),
+        Sysno::getsockname | Sysno::getpeername if is_known() => {
+            queues::of_listening_socket(call).unwrap_or_else(|| sealed::again(call))
+        }
         Sysno::unshare => spawn::unshare(call),
         Sysno::setuid | Sysno::setreuid | Sysno::setresuid | Sysno::setfsuid => {
             spawn::change_user(call)

@@ -110,6 +110,7 @@ fn goes_on(kind: Sysno, call: &Call<'_>) -> bool {
             None => appends(fd, None),
         },
         Sysno::pwrite64 | Sysno::pwritev => appends(fd, Some(call.word(3))),
+        Sysno::pwritev2 if call.int(5) == 0 => appends(fd, stated(call.word(3))),
         Sysno::pread64 | Sysno::preadv => flush::is_pending(fd),
         Sysno::sendto => direct(fd).is_some_and(|index| unflushed::can_hold(index, call.int(3))),
         // Others may have the same offset.
@@ -131,12 +132,17 @@ fn appends(fd: i32, offset: Option<u64>) -> bool {
     if !flush::is_all_that_is_pending(fd) {
         return false;
     }
-    let flags = || kernel::fcntl(fd, libc::F_GETFL, 0).unwrap_or(0) as i32;
-    if offset.is_none() && flags() & libc::O_APPEND != 0 {
-        return true;
+    let flags = kernel::fcntl(fd, libc::F_GETFL, 0).unwrap_or(0) as i32;
+    if flags & libc::O_APPEND != 0 {
+        return true; // wherever it says (pwrite(2), under BUGS)
     }
     let at = offset.or_else(|| kernel::offset(fd));
     at.zip(kernel::mode_and_bytes(fd)).is_some_and(|(at, (_, bytes))| at >= bytes)
+}
+
+/// The offset that pwritev2(2) names; -1 is where the descriptor stands.
+fn stated(offset: u64) -> Option<u64> {
+    (offset as i64 >= 0).then_some(offset)
 }
 
 /// Whether no signal waits for what this call unblocks: one that ends the process shows that it went on.
@@ -158,7 +164,10 @@ fn await_flush(kind: Sysno, call: &Call<'_>) {
     );
     match reads && is_single_threaded() && alone::has_socket(call.int(0)) {
         true => poll::outlast_read(call.int(0)),
-        false => commit::settle(),
+        false => {
+            flush::note_awaited();
+            commit::settle();
+        }
     }
 }
 
@@ -189,6 +198,10 @@ pub fn before_child() {
 
 /// fdatasync(2) and fsync(2)
 pub fn sync(call: &mut Call<'_>, is_data: bool) -> Verdict {
+    if thread::is_in_section() {
+        // The stub's own, by a library: recovery flushes the files that it has written.
+        return Verdict::Pass;
+    }
     if call.frame.rounds > 0 {
         call.frame.rax = call.frame.waited as u64;
         return Verdict::Done;

@@ -155,7 +155,10 @@ pub fn epoll_ctl(call: &mut Call<'_>) -> Verdict {
     let is_ours = op != libc::EPOLL_CTL_DEL
         && matches!(
             kind,
-            DescriptorKind::Socket(_) | DescriptorKind::Early | DescriptorKind::Unknown
+            DescriptorKind::Socket(_)
+                | DescriptorKind::Early
+                | DescriptorKind::Listener(_)
+                | DescriptorKind::Unknown
         );
     let mut event = None;
     if is_ours {

@@ -13,8 +13,9 @@ use heliostat_interpose::Verdict;
 use heliostat_stub_posix::file::{self, Next, Seek, Ticket};
 use heliostat_stub_posix::{table, thread};
 
-use crate::call::{by_kernel, Call};
+use crate::call::Call;
 use crate::memory;
+use crate::offload::by_kernel;
 use crate::sealed;
 use crate::transfer;
 

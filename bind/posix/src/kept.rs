@@ -74,5 +74,9 @@ fn is_in_the_middle(fd: i32, at: Option<u64>) -> bool {
         return false; // wherever it says (pwrite(2), under BUGS)
     }
     let stands = || kernel::lseek(fd, 0, libc::SEEK_CUR).map_or(0, |at| at as u64);
-    at.unwrap_or_else(stands) < logged
+    let is_before_end = at.unwrap_or_else(stands) < logged;
+    if is_before_end {
+        flush::note_overwritten(fd);
+    }
+    is_before_end
 }

@@ -13,6 +13,7 @@
 //! - `files`: opening, reading and seeking files
 //! - `fault`, `fault_action`: the signals of memory that is not there, and who hears of them
 //! - `durable`, `harmless`: files whose flush is not waited for, and which calls wait in its stead
+//! - `offload`: calls that executors on kernel cores make
 //! - `sealed`: what sealed programs need not ask their supervisor
 //! - `signal`, `actions`: what the program sets for signals; `handler`: the entry in front of its
 //!   own handlers
@@ -36,7 +37,9 @@ mod libraries;
 mod mappings;
 mod memory;
 mod messages;
+mod offload;
 mod passed_on;
+mod queues;
 mod sealed;
 mod signal;
 mod sockets;

@@ -8,16 +8,18 @@ use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call as kernel;
 use heliostat_base::guarded::Fault;
-use heliostat_base::sys::{check, Errno};
+use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
+use heliostat_stub_posix::net::delegated::{self, Asked};
 use heliostat_stub_posix::net::{
-    accept as stub_accept, close, demote, listen as stub_listen, option, shadow,
+    accept as stub_accept, close, demote, listen as stub_listen, option, shadow, shared,
 };
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
-use crate::call::{by_kernel, Call};
-use crate::memory;
+use crate::call::Call;
+use crate::offload::by_kernel;
+use crate::{memory, queues};
 
 /// connect(2)
 pub fn connect(call: &mut Call<'_>) -> Verdict {
@@ -58,7 +60,7 @@ fn dissolve(call: &Call<'_>) {
 }
 
 /// The address that lies there, of a family that we know; nothing for a pointer to nothing.
-fn address_at(address: u64, length: u64) -> Option<SocketAddr> {
+pub(crate) fn address_at(address: u64, length: u64) -> Option<SocketAddr> {
     let mut room = [const { MaybeUninit::<u8>::uninit() }; ADDRESS_BYTES_MAX];
     let room = &mut room[..(length as u32 as usize).min(ADDRESS_BYTES_MAX)];
     // SAFETY: bytes.
@@ -76,13 +78,19 @@ pub fn accept(call: &mut Call<'_>) -> Verdict {
             DescriptorKind::Socket(_) => Verdict::Pass,
             _ => {
                 stub_listen::noticed(call.int(0));
-                accept_in_kernel(call)
+                match shared::is_shared(call.int(0)) {
+                    true => queues::accept(call),
+                    false => accept_in_kernel(call),
+                }
             }
         };
     };
+    if call.frame.wait[0] == Sysno::recvmsg as u64 {
+        return queues::accept_after(call, result);
+    }
     call.frame.rax = result as u64;
     if result >= 0 {
-        let is_accept4 = call.frame.wait[0] == heliostat_base::sys::Sysno::accept4 as u64;
+        let is_accept4 = call.frame.wait[0] == Sysno::accept4 as u64;
         let nonblocking = is_accept4 && call.int(3) & libc::SOCK_NONBLOCK != 0;
         if let Some(peer) = peer_given(call).or_else(|| kernel::peer_address(result as i32)) {
             let peer = NetAddress::new(peer);
@@ -102,7 +110,7 @@ thread_local! {
 const PEER_WORDS: usize = 4;
 
 /// Accepts with room for the peer's address: asking for it afterwards is a system call more.
-fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
+pub(crate) fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
     let verdict = call.wait_in_kernel();
     if call.word(1) == 0 {
         let room = PEER.with(UnsafeCell::get);
@@ -126,6 +134,9 @@ fn peer_given(call: &Call<'_>) -> Option<SocketAddr> {
 
 /// listen(2)
 pub fn listen(call: &mut Call<'_>) -> Verdict {
+    if let Some(verdict) = queues::of_listening_socket(call) {
+        return verdict;
+    }
     let answer = by_kernel(call);
     if answer.is_ok() {
         stub_listen::listening(call.int(0));
@@ -142,16 +153,21 @@ fn socket_of(call: &Call<'_>) -> Option<u32> {
 
 /// shutdown(2)
 pub fn shutdown(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(index) = socket_of(call) else {
+        let answer = shared::shut(call.int(0), call.int(1));
+        return call.answer(answer);
+    };
     let answer = close::shutdown(call.int(0), index, call.int(1));
     call.answer(answer)
 }
 
 /// getsockopt(2)
 pub fn getsockopt(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(index) = socket_of(call) else {
+        return queues::of_listening_socket(call).unwrap_or(Verdict::Pass);
+    };
     let Some(value) = option::get(call.int(0), index, call.int(1), call.int(2)) else {
-        return Verdict::Pass;
+        return by_socket(call, index);
     };
     let answer = tell(call, value).unwrap_or(Err(memory::FAULT));
     call.answer(Some(answer))
@@ -178,7 +194,7 @@ const OPTION_BYTES_MAX: usize = 16;
 pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     let Some(index) = socket_of(call) else {
         shadow::options::set_early(call.int(1), call.int(2));
-        return Verdict::Pass;
+        return queues::set_option(call).unwrap_or(Verdict::Pass);
     };
     let mut room = [const { MaybeUninit::<u8>::uninit() }; OPTION_BYTES_MAX];
     let room = &mut room[..(call.word(4) as u32 as usize).min(OPTION_BYTES_MAX)];
@@ -186,6 +202,34 @@ pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     let Ok(value) = (unsafe { memory::read_many(call.word(3), room) }) else {
         return Verdict::Pass;
     };
-    let answer = option::set(call.int(0), index, call.int(1), call.int(2), value);
-    call.answer(answer)
+    let (fd, level, name) = (call.int(0), call.int(1), call.int(2));
+    let answer = option::set(fd, index, level, name, value);
+    if answer.is_some() {
+        return call.answer(answer);
+    }
+    match delegated::ask_socket(fd, index, level, name, value) {
+        Asked::Shadow => Verdict::Pass,
+        Asked::Socket(_) => by_socket(call, index),
+        Asked::Both(_) => {
+            let _ = by_socket(call, index);
+            Verdict::Pass
+        }
+    }
+}
+
+/// getsockname(2) and getpeername(2)
+pub fn name(call: &mut Call<'_>) -> Verdict {
+    match socket_of(call) {
+        Some(index) => by_socket(call, index),
+        None => Verdict::Pass,
+    }
+}
+
+/// The call as it is, of the connection's TCP socket where its descriptor has another.
+pub fn by_socket(call: &mut Call<'_>, index: u32) -> Verdict {
+    let Some(socket) = delegated::socket_of(index) else { return Verdict::Pass };
+    let fd = std::mem::replace(&mut call.frame.args[0], socket as u64);
+    let answer = by_kernel(call);
+    call.frame.args[0] = fd;
+    call.answer(Some(answer))
 }

@@ -7,7 +7,7 @@ use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::net::{demote, listen, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
-use heliostat_stub_posix::{file, owner, process, report, stay_native};
+use heliostat_stub_posix::{file, offload, owner, process, report, stay_native};
 
 use crate::call::{by_kernel, Call};
 use crate::sealed::{self, INTERRUPTED};
@@ -62,6 +62,9 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
     match is_thread {
         true => heliostat_interpose::before_thread(),
         false => file::before_spawn(),
+    }
+    if is_thread && flags & libc::CLONE_FS as u64 == 0 {
+        offload::end();
     }
     if is_thread != (flags & CLONE_FILES != 0) {
         go_native(Native::OwnDescriptors);
@@ -151,6 +154,7 @@ pub fn exit(_call: &mut Call<'_>) -> Verdict {
 /// Descriptors come and go where no stub sees it: this process stays native from now on.
 pub fn go_native(reason: Native) {
     stay_native(reason);
+    offload::end();
     file::give_up();
     listen::withdraw_all();
     report::count(Counter::Uncaught);

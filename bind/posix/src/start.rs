@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use heliostat_abi::code::Native;
+use heliostat_abi::listener::SHARE_VARIABLE;
+use heliostat_abi::offload::STAGES_VARIABLE;
 use heliostat_abi::place::{
     DIRECT_VARIABLE, IMAGE_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
     VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
@@ -13,11 +15,13 @@ use heliostat_client::session;
 use heliostat_interpose::{
     install, install_image, is_go_program, Installed, Reason, Request, Threads,
 };
-use heliostat_stub_posix::net::listen;
+use heliostat_stub_posix::net::{listen, shared};
 use heliostat_stub_posix::{file, native_as_a_whole, process, report, stay_native};
 
 use crate::libraries::Others;
-use crate::{dispatch, durable, environment, fault_action, libraries, passed_on, sealed, spawn};
+use crate::{
+    dispatch, durable, environment, fault_action, libraries, offload, passed_on, sealed, spawn,
+};
 
 #[used]
 #[link_section = ".init_array"]
@@ -35,10 +39,16 @@ extern "C" fn start() {
     heliostat_base::process::find_thread_note();
     let program = program_name();
     session::configure(socket.clone(), program.clone());
+    if let Ok(ports) = std::env::var(SHARE_VARIABLE) {
+        shared::configure(&ports);
+    }
     if std::env::var_os(DIRECT_VARIABLE).is_some_and(|value| value == "0") {
         stay_native(Native::Disabled);
     }
     let outcome = catch();
+    if let Ok(folder) = std::env::var(STAGES_VARIABLE) {
+        offload::stages::measure(&folder);
+    }
     if outcome.is_ok() {
         heliostat_base::process::prepare_forks(prepare_fork);
     }
@@ -67,7 +77,9 @@ fn catch() -> Result<Caught, String> {
         sealed::enter();
     }
     let is_durable = durable::begin();
-    let request = request(is_durable);
+    // What is held back, and what a supervisor is asked, is known by the thread.
+    let is_offload = !is_durable && !sealed::is_sealed() && offload::begin();
+    let request = request(is_durable, is_offload);
     let image = if is_durable { None } else { by_image(&request) };
     let done = match image.map_or_else(|| install(&request), Ok) {
         Ok(done) => done,
@@ -91,12 +103,13 @@ fn certain(left: &[(Option<u32>, Reason)]) -> impl Iterator<Item = Option<u32>> 
 }
 
 /// What is caught in this process.
-fn request(is_durable: bool) -> Request<'static> {
+fn request(is_durable: bool, is_offload: bool) -> Request<'static> {
     Request {
         filter: match (sealed::is_sealed(), is_durable) {
             (true, true) => dispatch::is_caught_sealed_durable,
             (true, false) => dispatch::is_caught_sealed,
             (false, true) => dispatch::is_caught_durable,
+            (false, false) if is_offload => dispatch::is_caught_offload,
             (false, false) => dispatch::is_caught,
         },
         hook: dispatch::hook,
@@ -124,7 +137,7 @@ fn write_image(path: &Path) -> ! {
     if let Some(folder) = path.parent() {
         heliostat_interpose::cache::look_only_in(folder.to_owned());
     }
-    let is_made = heliostat_interpose::write_image(&request(false), path).is_ok();
+    let is_made = heliostat_interpose::write_image(&request(false, false), path).is_ok();
     // SAFETY: ends the process; nothing of the program has run yet.
     unsafe { libc::_exit(i32::from(!is_made)) }
 }

@@ -12,6 +12,7 @@ use heliostat_ring::pins::PinError;
 use heliostat_stub_lock::LockError;
 use heliostat_stub_log::{Kind, LogError, OpenError, Why};
 use heliostat_stub_memory::{MemoryError, SpreadError};
+use heliostat_stub_store::{BeginError, StoreError, Why as No};
 use heliostat_stub_rpc::{NotDelivered, RpcError, Unanswered};
 use heliostat_stub_snapshot::queue::QueueError;
 use heliostat_stub_snapshot::{
@@ -230,6 +231,38 @@ fn of_log(kind: Kind, text: impl Display) -> PyErr {
         _ => "MappingFailed",
     };
     raise(kind, text)
+}
+
+/// An area was not opened, or did not do it.
+pub fn store(error: &StoreError) -> PyErr {
+    let kind = match error {
+        StoreError::Name(_) => "InvalidName",
+        StoreError::Operation(BeginError::Full { .. }) => "Full",
+        StoreError::Operation(_) => "InvalidRegion",
+        StoreError::InUse => "InUse",
+        StoreError::NotDone(no) => of_no(no.why),
+        StoreError::Device(_) => "DeviceFailed",
+        StoreError::Gone => "NoControlPlane",
+        StoreError::Control(error) => control(error),
+        StoreError::Corrupt | StoreError::Link(_) => "Corrupt",
+        StoreError::NotDriven(_) | StoreError::Mapping(_) => "MappingFailed",
+    };
+    raise(kind, error)
+}
+
+fn of_no(why: No) -> &'static str {
+    match why {
+        No::NoStore | No::NotFound | No::NoHandle => "NotFound",
+        No::NameTaken | No::HasStore => "NameTaken",
+        No::Denied => "Denied",
+        No::Held | No::InUse | No::HasAlone | No::HasWriters => "InUse",
+        No::Opening | No::Busy | No::Zeroing | No::Later => "Busy",
+        No::Ending => "Gone",
+        No::Size | No::Unfit => "InvalidRegion",
+        No::NoRoom | No::Fragmented | No::TooMany => "Full",
+        No::NotDirect => "Unsupported",
+        No::DeviceFailed | No::NotOpened => "DeviceFailed",
+    }
 }
 
 /// A call has no reply, or a function is not found or not served. The exception says whether the function

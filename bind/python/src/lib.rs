@@ -1,10 +1,10 @@
-//! The extension module `heliostat._native`: snapshot and memory regions, locks, logs, and calls of functions, for the Python package.
+//! The extension module `heliostat._native`: snapshot and memory regions, locks, logs, areas, and calls of functions, for the Python package.
 //!
 //! Thin on purpose: it turns Python's arguments into the stub's and the stub's errors into the
 //! package's exceptions. What arrays, data types and event loops are is known in
 //! `python/heliostat/`; what versions are, in `heliostat_stub_snapshot`; what memory regions are, in
 //! `heliostat_stub_memory`; what locks are, in `heliostat_stub_lock`; what logs are, in
-//! `heliostat_stub_log`; what calls are, in `heliostat_stub_rpc`.
+//! `heliostat_stub_log`; what areas are, in `heliostat_stub_store`; what calls are, in `heliostat_stub_rpc`.
 //!
 //! - `buffer`: Python's buffer protocol, both ways
 //! - `exported`: bytes that live as long as a buffer of them
@@ -16,6 +16,7 @@
 //! - `lock`, `lock_held`: locks, semaphores and barriers that are open, and what is held of them
 //! - `log`, `log_entry`, `log_payload`, `log_place`, `log_reader`: a log or queue that is open, an entry,
 //!   what is appended, where it lies, and readers
+//! - `area`: an area of a store that is open
 //! - `rpc`, `rpc_function`, `rpc_service`, `rpc_call`: which functions there are, one that is called, one
 //!   that is served, and a call of it
 //! - `waiting`: how long a wait takes, and how often it looks for signals
@@ -23,6 +24,7 @@
 //! - `process`: what belongs to the process that made it, and forks
 //! - `error`: which exception says what
 
+mod area;
 mod attachment;
 mod buffer;
 mod error;
@@ -61,6 +63,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::area::AreaHandle;
     #[pymodule_export]
     use super::attachment::Attachment;
     #[pymodule_export]

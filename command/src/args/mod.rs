@@ -4,7 +4,9 @@
 //! uses nothing else of the program.
 
 pub mod cluster;
+pub mod coprocessor;
 pub mod cores;
+pub mod listener;
 pub mod lock;
 pub mod log;
 pub mod memory;
@@ -21,7 +23,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use cluster::ClusterCommand;
+use coprocessor::CoprocessorCommand;
 use cores::CoresArguments;
+use listener::ListenerCommand;
 use lock::LockCommand;
 use log::LogCommand;
 use memory::MemoryCommand;
@@ -82,6 +86,12 @@ pub enum Command {
         /// The libraries.
         files: Vec<PathBuf>,
     },
+    /// Shared listeners, whose connections are given to many workers: show, make and change them.
+    Listener {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: ListenerCommand,
+    },
     /// Locks, semaphores and barriers: show them.
     Lock {
         /// What to do with them.
@@ -99,6 +109,12 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: ClusterCommand,
+    },
+    /// Lean workers: run a program as several that have files and sockets by shared memory only.
+    Coprocessor {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: CoprocessorCommand,
     },
     /// The machine's cores: show them, part them between programs and server loops, and measure that.
     Cores(Box<CoresArguments>),
@@ -252,6 +268,9 @@ pub struct SealArguments {
     /// Let a program of root's become this user, as servers' workers do.
     #[arg(long, value_name = "NAME", requires = "sealed")]
     pub user: Vec<String>,
+    /// Hand the program this descriptor of the caller's besides; for other commands.
+    #[arg(long, value_name = "NUMBER", requires = "sealed", hide = true)]
+    pub keep: Vec<i32>,
     /// Tell the program no variable but those of --env and of policies.
     #[arg(long, requires = "sealed")]
     pub clear_env: bool,
@@ -279,6 +298,9 @@ pub struct SealArguments {
 /// What is to be recovered.
 #[derive(Args, Clone, Debug)]
 pub struct RecoverArguments {
+    /// The control plane, for a log in an area of its store.
+    #[command(flatten)]
+    pub place: ControlPlace,
     /// The log, as `heliostat run --log` has named it.
     pub log: PathBuf,
     /// Write also where a file was written since the machine came up, or the machine has not crashed.
@@ -304,12 +326,27 @@ pub struct RunArguments {
     pub no_direct: bool,
     /// Let fdatasync(2) and fsync(2) of files of this name, or path, return at once, and hold back what
     /// the program lets out until the device has answered. `*` and `?` stand for any; may be repeated.
+    /// `detect:GLOB` watches first whether such a file is appended to and flushed again and again; `auto`
+    /// does so with all.
     #[arg(long, value_name = "GLOB")]
     pub durable: Vec<String>,
-    /// Make what is appended to durable files durable by a log in this file, one write instead of a
-    /// flush of the file. It is made if it is not there (64 MiB), and recovered if it has something.
+    /// Make what is appended to durable files durable by a log in this file, or in the area `/store/NAME`
+    /// of the store: one write instead of a flush of the file. It is made if it is not there (64 MiB),
+    /// and recovered if it has something.
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
+    /// Share what the program listens on at this port with whoever listens there too; each connection
+    /// is given to one of them by a rule (least-load unless named). May be repeated.
+    #[arg(long, value_name = "PORT[:RULE]", value_parser = listener::parse_share)]
+    pub share: Vec<String>,
+    /// Have groups of the program's system calls made on kernel cores, where that is measured to pay:
+    /// files, metadata, sockets (these if none is named), signals, ipc, process. `always:GROUPS` does not
+    /// measure.
+    #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub offload: Option<String>,
+    /// The kernel cores for that, as numbers; without it the last core that the program may use.
+    #[arg(long, value_name = "CORES", value_delimiter = ',', requires = "offload")]
+    pub offload_cores: Vec<usize>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

@@ -1,6 +1,7 @@
 //! The kernel, its cores and its limits.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use heliostat_base::affinity;
 use rustix::process::{getrlimit, Resource};
@@ -9,7 +10,7 @@ use super::Check;
 
 /// All checks of this file.
 pub fn checks() -> Vec<Check> {
-    vec![kernel(), cores(), core_quota(), descriptors(), locked_memory(), io_uring()]
+    vec![kernel(), cores(), core_quota(), descriptors(), locked_memory(), io_uring(), namespaces()]
 }
 
 /// SO_PEERPIDFD came with 6.5, SO_NETNS_COOKIE with 5.14, F_SEAL_FUTURE_WRITE with 5.1.
@@ -121,4 +122,35 @@ fn switched_off() -> &'static str {
         "2" => " (kernel.io_uring_disabled is 2: for nobody)",
         _ => "",
     }
+}
+
+/// Where a store may be driven by a device's own commands.
+fn namespaces() -> Check {
+    let name = "NVMe namespaces";
+    let listed = fs::read_dir("/dev").into_iter().flatten().flatten();
+    let found = listed.map(|entry| entry.path()).filter(|path| is_namespace(path));
+    let (ours, others): (Vec<_>, Vec<_>) =
+        found.partition(|path| fs::File::options().read(true).write(true).open(path).is_ok());
+    let shown = |paths: &[PathBuf]| {
+        let each: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        each.join(", ")
+    };
+    match (ours.is_empty(), others.is_empty()) {
+        (false, _) => Check::ok(name, format!("{}: a store may lie there", shown(&ours))),
+        (true, true) => Check::ok(name, "none: a store lies in a file or on a disk"),
+        (true, false) => Check::warn(
+            name,
+            format!("{}: not for this user", shown(&others)),
+            "a store lies in a file or on a disk; root gives the device of characters to a user who may \
+             then do anything with the whole of it",
+        ),
+    }
+}
+
+/// Whether a path is that of a namespace's own commands: /dev/ng0n1.
+fn is_namespace(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let numbers = name.strip_prefix("ng").and_then(|rest| rest.split_once('n'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    numbers.is_some_and(|(controller, number)| is_number(controller) && is_number(number))
 }

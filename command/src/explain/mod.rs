@@ -5,6 +5,7 @@
 //! started.
 
 mod cause;
+mod offload;
 mod outside;
 mod text;
 mod tree;

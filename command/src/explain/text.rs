@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped, Unoffloaded};
 use serde_json::Value;
 
 use crate::quality::classes_text;
+use super::offload;
 use crate::table::{bytes, cell, list, Table};
 use crate::{delegated, store};
 
@@ -110,9 +111,16 @@ fn process_text(explained: &Value) -> String {
     text.push_str(&reasons_text("native", &explained["reasons"], native_words));
     text.push_str(&told_by_others(list(explained, "connections")));
     text.push_str(&files_text(explained));
+    text.push_str(&offload::groups_text(&explained["offloaded"]));
+    text.push_str(&reasons_text(
+        "call made plainly",
+        &explained["unoffloaded_reasons"],
+        unoffloaded_words,
+    ));
     text.push_str(&delegated::explain_text(explained));
     text.push_str(&store::explain_text(explained));
     text.push_str(&cores_text(&explained["cores"]));
+    text.push_str(&network_text(&explained["network"]));
     text.push_str(&refused_text(explained));
     text
 }
@@ -125,6 +133,18 @@ fn cores_text(cores: &Value) -> String {
     let (place, runs_on) = (cell(cores, "place"), cell(cores, "runs_on"));
     let partition = cell(cores, "partition");
     format!("\ncores: runs on {runs_on} ({place}), parted: {partition}\n")
+}
+
+/// Whether connections to remote peers are carried, and why so.
+fn network_text(network: &Value) -> String {
+    let Some(is_on) = network["on"].as_bool() else { return String::new() };
+    let state = if is_on { "on" } else { "off" };
+    let mut text = format!("\nnetwork service: {state}, since {}", cell(network, "why"));
+    if let (Some(stack), Some(line)) = (network["stack_ns"].as_u64(), network["line_ns"].as_u64()) {
+        text.push_str(&format!(" (a message by TCP {stack} ns, a line between cores {line} ns)"));
+    }
+    text.push('\n');
+    text
 }
 
 /// What the other ends say of connections that are native for a reason of theirs, and are open now.
@@ -141,6 +161,10 @@ fn told_by_others(connections: &[Value]) -> String {
 
 fn native_words(name: &str) -> Option<&'static str> {
     Native::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
+}
+
+fn unoffloaded_words(name: &str) -> Option<&'static str> {
+    Unoffloaded::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
 }
 
 /// Which files are under a lease now, and why the reads of others, closed ones included, stayed or

@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use heliostat_backend_block::{BlockError, Costs, Device, Durability, FileDevice, Options};
+use heliostat_backend_block::{
+    BlockError, Buffer, Costs, Device, Durability, FileDevice, Options, Request,
+};
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
-use heliostat_storefile::{Format, Identity, Superblock};
+use heliostat_storefile::{DurableBy, Format, Identity, Superblock};
 use rustix::fs::SeekFrom;
 use serde_json::json;
 
@@ -27,6 +30,8 @@ const GRAIN_BYTES: (u64, u64) = (4096, 1 << 20);
 const MEASURED: usize = 50;
 const MEASURED_BYTES: u64 = 16 * 4096;
 const DEPTH: usize = 16;
+/// How long one look for a completion waits; there are as many as it takes.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// Makes a store, and tells of it.
 pub fn init(arguments: &InitArguments) -> Result<(), StoreFault> {
@@ -60,6 +65,9 @@ fn prepare(arguments: &InitArguments) -> Result<bool, StoreFault> {
         }
         opened => opened.map_err(|error| StoreFault::Read(path.clone(), error))?,
     };
+    if file.metadata().is_ok_and(|it| it.file_type().is_char_device()) {
+        return prepare_namespace(arguments);
+    }
     let found = rustix::fs::seek(&file, SeekFrom::End(0)).unwrap_or(0);
     if let Some(size) = arguments.size.filter(|size| *size != found) {
         let path = path.display();
@@ -73,6 +81,38 @@ fn prepare(arguments: &InitArguments) -> Result<bool, StoreFault> {
     Ok(false)
 }
 
+/// A namespace of an NVMe device, which is read by its own commands.
+fn prepare_namespace(arguments: &InitArguments) -> Result<bool, StoreFault> {
+    let path = &arguments.path;
+    let failed = |error| StoreFault::Store(path.clone(), StoreFailed::Device(error));
+    let opened = FileDevice::open(path, Options::default());
+    let mut device = opened.map_err(|error| StoreFault::Device(path.clone(), error))?;
+    let found = device.geometry().bytes;
+    if arguments.size.is_some_and(|size| size != found) {
+        let why = format!("{}: has {found} bytes; leave --size out", path.display());
+        return Err(StoreFault::Size(why));
+    }
+    let first = Buffer::new(LOOKED_AT.min(usize::try_from(found).unwrap_or(LOOKED_AT)));
+    let first = first.map_err(failed)?;
+    device.begin(0, Request::Read { offset: 0, into: first.clone() }).map_err(|error| {
+        StoreFault::Size(format!("{}: {error}", path.display()))
+    })?;
+    let mut completions = Vec::new();
+    while completions.is_empty() {
+        device.reap(Some(WAIT), &mut completions).map_err(failed)?;
+    }
+    completions.iter().try_for_each(|completion| completion.result).map_err(failed)?;
+    let first = first.copy_out().unwrap_or_default();
+    match arguments.force || is_nothing(&first) {
+        true => Ok(false),
+        false => Err(StoreFault::NotEmpty(path.clone())),
+    }
+}
+
+fn is_nothing(first: &[u8]) -> bool {
+    first.iter().all(|byte| *byte == 0) || first.starts_with(&heliostat_storefile::MAGIC[..6])
+}
+
 /// Whether nothing is there, or a store, of which its own format tells.
 fn is_empty(path: &Path, mut file: File) -> Result<bool, StoreFault> {
     rustix::fs::seek(&file, SeekFrom::Start(0))
@@ -80,7 +120,7 @@ fn is_empty(path: &Path, mut file: File) -> Result<bool, StoreFault> {
     let mut first = Vec::new();
     let read = file.by_ref().take(LOOKED_AT as u64).read_to_end(&mut first);
     read.map_err(|error| StoreFault::Read(path.to_owned(), error))?;
-    Ok(first.iter().all(|byte| *byte == 0) || first.starts_with(&heliostat_storefile::MAGIC[..6]))
+    Ok(is_nothing(&first))
 }
 
 fn make(arguments: &InitArguments, is_zero: bool) -> Result<(Superblock, Costs, bool), StoreFault> {
@@ -106,7 +146,9 @@ fn make(arguments: &InitArguments, is_zero: bool) -> Result<(Superblock, Costs, 
     let mut store = made.map_err(failed)?;
     let superblock = *store.store().superblock();
     let costs = measure(&mut store, &superblock);
-    Ok((superblock, costs.map_err(|error| failed(StoreFailed::Device(error)))?, is_direct))
+    let costs = costs.map_err(|error| failed(StoreFailed::Device(error)))?;
+    store.keep(kept(costs.best())).map_err(failed)?;
+    Ok((superblock, costs, is_direct))
 }
 
 /// Measures at the beginning of the data, in which nothing is.
@@ -122,6 +164,15 @@ fn random() -> std::io::Result<Identity> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(Identity(bytes))
+}
+
+/// The same, as the store keeps it.
+fn kept(durability: Durability) -> DurableBy {
+    match durability {
+        Durability::Dsync => DurableBy::Dsync,
+        Durability::Flush => DurableBy::Flush,
+        Durability::DsyncAlone => DurableBy::DsyncAlone,
+    }
 }
 
 fn word(durability: Durability) -> &'static str {

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use heliostat_backend_store::StoreFailed;
-use heliostat_storefile::{Area, Kind, Opened, Piece, Store, Superblock, SUPERBLOCKS_BYTES};
+use heliostat_storefile::{Area, DurableBy, Kind, Opened, Piece, Store, Superblock, SUPERBLOCKS_BYTES};
 use rustix::fs::SeekFrom;
 use serde_json::{json, Value};
 
@@ -49,10 +49,21 @@ fn store_json(store: &Store) -> Value {
         "free_bytes": store.free_bytes(),
         "zeroing_bytes": store.zeroing_bytes(),
         "changes": store.sequence(),
+        "format": superblock.format,
+        "durable_by": superblock.durable_by.map(durable_by),
         "areas_max": superblock.areas_max,
         "grain_bytes": superblock.grain_bytes,
         "areas": store.areas().iter().map(area_json).collect::<Vec<_>>(),
     })
+}
+
+/// As it was measured when the store was made.
+fn durable_by(kept: DurableBy) -> &'static str {
+    match kept {
+        DurableBy::Dsync => "dsync",
+        DurableBy::Flush => "flush",
+        DurableBy::DsyncAlone => "dsync_alone",
+    }
 }
 
 fn area_json(area: &Area) -> Value {

@@ -19,6 +19,8 @@ pub fn info_json(info: &StoreInfo) -> Value {
         "data_bytes": info.data_bytes,
         "free_bytes": info.free_bytes,
         "zeroing_bytes": info.zeroing_bytes,
+        "discards": info.does_discard,
+        "discarded_bytes": info.discarded_bytes,
         "changes": info.sequence,
         "areas": info.areas,
         "areas_max": info.areas_max,
@@ -50,10 +52,17 @@ pub fn info_text(info: &StoreInfo) -> String {
         _ => "",
     };
     let cache = if info.is_past_cache { "past the page cache" } else { "by the page cache" };
+    let discards = match (info.does_discard, info.discarded_bytes) {
+        (true, given) => {
+            format!("what is zeroed is given back to the device: {} so far", bytes(given))
+        }
+        (false, _) => "what is zeroed is not given back to the device".to_owned(),
+    };
     format!(
         "store {}, {} in {}{failed}\n\
          free {} of {}, to be zeroed {}, {} areas of at most {}, in grains of {}\n\
          writes are made durable by {}, {cache}; sectors of {}\n\
+         {discards}\n\
          handles that are direct: {} of at most {}\n",
         identity(&info.identity),
         bytes(info.bytes),

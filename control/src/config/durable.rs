@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use heliostat_abi::place::DETECT_PREFIX;
+
 use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 
@@ -13,7 +15,8 @@ const FILES_MAX: usize = 64;
 /// Durable files of programs that are run by this configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Durable {
-    /// Patterns of names, or of whole paths.
+    /// Patterns of names, or of whole paths; with a prefix where it is to be seen first how a file of that
+    /// name is used.
     pub files: Vec<String>,
     /// The log that what is appended to them goes to; one process has one.
     pub log: Option<PathBuf>,
@@ -36,14 +39,17 @@ impl Durable {
     pub(super) fn read(field: &Field<'_>) -> Result<Durable, ConfigError> {
         let mut durable = Durable::default();
         for rule in field.list()? {
-            let section = rule.section(&["files", "log"])?;
+            let section = rule.section(&["files", "log", "mode"])?;
+            let mode = section.field("mode");
+            let choices = [("named", ""), ("detect", DETECT_PREFIX)];
+            let prefix = mode.map_or(Ok(""), |mode| mode.choice(&choices))?;
             for pattern in section.required("files")?.list()? {
                 let text = pattern.text()?;
                 if text.is_empty() || text.contains('\n') || durable.files.len() == FILES_MAX {
                     let found = text.to_owned();
                     return Err(pattern.fault(Fault::Word { found, known: vec!["*.aof"] }));
                 }
-                durable.files.push(text.to_owned());
+                durable.files.push(format!("{prefix}{text}"));
             }
             let Some(log) = section.field("log") else { continue };
             let path = PathBuf::from(log.text()?);
@@ -64,12 +70,12 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "[limits]\nsessions = 3\n[[durable]]\nfiles = [\"*.aof\"]\nlog = \"/l\"\n\
-        [[durable]]\nfiles = [\"/x/*\"]\n";
+        [[durable]]\nfiles = [\"/x/*\"]\nmode = \"detect\"\n";
 
     #[test]
     fn rules_are_read_together_and_beside_anything_else() {
         let durable = Durable::of_text(TEXT).expect("right");
-        assert_eq!(durable.files, ["*.aof", "/x/*"]);
+        assert_eq!(durable.files, ["*.aof", "detect:/x/*"]);
         assert_eq!(durable.log, Some(PathBuf::from("/l")));
         assert_eq!(Durable::of_text("[limits]\n"), Ok(Durable::default()));
     }
@@ -80,6 +86,7 @@ mod tests {
         assert_eq!(line("[[durable]]\nfiles = [\"\"]\n"), 2);
         assert_eq!(line("[[durable]]\nfiles = [\"a\"]\nlog = \"relative\"\n"), 3);
         assert_eq!(line("[[durable]]\nfile = [\"a\"]\n"), 2);
+        assert_eq!(line("[[durable]]\nfiles = [\"a\"]\nmode = \"guess\"\n"), 3);
         assert_eq!(line("[[durable]]\nlog = \"/l\"\n"), 1);
         let second = TEXT.replace("[\"/x/*\"]", "[\"y\"]\nlog = \"/other\"");
         assert_eq!(line(&second), 8);

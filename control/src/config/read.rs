@@ -10,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, ProgramRules, Quality, Rpc, Store, LOOPS_MAX,
+    Memory, Network, Offload, ProgramRules, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -59,13 +59,16 @@ impl Config {
             "cluster",
             "locks",
             "rpc",
+            "network",
             "store",
+            "listener",
             "rule",
             "rate",
             "class",
             "quality",
             "durable",
             "cores",
+            "offload",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
@@ -93,18 +96,19 @@ impl Config {
         if let Some(field) = root.field("cluster") {
             config.cluster = Some(Cluster::read(&field)?);
         }
+        if let Some(field) = root.field("network") {
+            config.network = Network::read(&field)?;
+        }
         if let Some(field) = root.field("rpc") {
             config.rpc = Rpc::read(&field)?;
         }
-        if let Some(field) = root.field("durable") {
-            config.durable = Durable::read(&field)?;
-        }
+        read_programs(&root, &mut config)?;
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
         }
-        if let Some(field) = root.field("cores") {
-            config.cores = ProgramRules::read(&field)?;
+        if let Some(field) = root.field("listener") {
+            config.listeners = SharedAddresses::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
@@ -120,6 +124,20 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// What the command that runs a program reads.
+fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
+    if let Some(field) = root.field("durable") {
+        config.durable = Durable::read(&field)?;
+    }
+    if let Some(field) = root.field("offload") {
+        config.offload = Offload::read(&field)?;
+    }
+    if let Some(field) = root.field("cores") {
+        config.cores = ProgramRules::read(&field)?;
+    }
+    Ok(())
 }
 
 fn read_daemon(field: &Field<'_>) -> Result<Daemon, ConfigError> {
@@ -281,7 +299,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
 }
 
 /// The kernel cores, each named once, and as many loops.
-fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
+pub(super) fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
     let list = field.list()?;
     let cores: Vec<usize> = list
         .iter()

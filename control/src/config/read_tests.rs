@@ -3,7 +3,7 @@
 use heliostat_abi::store::DurableBy;
 
 use super::*;
-use crate::config::Trusted;
+use crate::config::{Discard, DurableWrites, Trusted, When};
 use crate::rates::Per;
 use crate::rights::Subject;
 
@@ -54,6 +54,18 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn the_network_service_is_switched_and_placed() {
+    let config = read("[network]\ndelegate = \"always\"\nloops = 2\ncores = [1, 3]\n");
+    assert_eq!((config.network.delegate, config.network.loops), (When::Always, 2));
+    assert_eq!(config.network.cores, [1, 3]);
+    assert_eq!(read("").network.delegate, When::Auto);
+    assert_eq!(
+        complaint("[network]\ndelegate = \"often\"\n"),
+        "line 2: network.delegate: \"often\" is not known; one of: auto, always, never"
+    );
+}
+
+#[test]
 fn limits_of_locks_are_read() {
     let config = read("[locks]\nlocks_per_user = 9\ntickets_per_session = 3\n");
     assert_eq!((config.locks.locks_per_user, config.locks.tickets_per_session), (9, 3));
@@ -65,10 +77,13 @@ fn limits_of_locks_are_read() {
 
 #[test]
 fn the_store_has_a_path_and_says_whom_it_trusts() {
-    let text = "[store]\npath = \"/srv/s\"\ndirect = [\"redis\", 7]\ndurability = \"flush\"\n";
+    let text = "[store]\npath = \"/srv/s\"\ndirect = [\"redis\", 7]\ndurability = \"flush\"\ndiscard = \"yes\"\n";
     let store = read(text).store;
     assert_eq!(store.path.as_deref(), Some(std::path::Path::new("/srv/s")));
-    assert_eq!(store.durable_by, Some(DurableBy::Flush));
+    assert_eq!(store.durability, DurableWrites::By(DurableBy::Flush));
+    assert_eq!(store.discard, Discard::Yes);
+    let measured = read("[store]\ndurability = \"measure\"\n").store;
+    assert_eq!((measured.durability, measured.discard), (DurableWrites::Measured, Discard::Auto));
     assert_eq!(store.direct, Trusted::Users(vec![101, 7]));
     assert!(store.is_trusted(&Subject::new(7, 7), false));
     assert!(!store.is_trusted(&Subject::new(8, 8), true));
@@ -123,7 +138,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, store, rule, rate, class, quality, durable"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, store, rule, rate, class, quality, durable, offload"
     );
 }
 

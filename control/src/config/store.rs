@@ -32,13 +32,39 @@ pub enum Trusted {
     Users(Vec<u32>),
 }
 
+/// How writes are made durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DurableWrites {
+    /// As it was measured when the store was made; measured where that is not kept.
+    #[default]
+    Kept,
+    /// As it is measured at each opening.
+    Measured,
+    /// So.
+    By(DurableBy),
+}
+
+/// Whether what areas lose is given back to the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Discard {
+    /// To a disk that takes it back.
+    #[default]
+    Auto,
+    /// Of a file, too: it becomes a hole.
+    Yes,
+    /// Not.
+    No,
+}
+
 /// The store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Store {
     /// The file or disk; without one there is no store until one is attached.
     pub path: Option<PathBuf>,
-    /// How writes are made durable; measured if it is not said.
-    pub durable_by: Option<DurableBy>,
+    /// How writes are made durable.
+    pub durability: DurableWrites,
+    /// Whether what areas lose is given back to the device, once it is zeroed.
+    pub discard: Discard,
     /// Who is trusted with the device.
     pub direct: Trusted,
     /// Handles that are direct at once.
@@ -67,7 +93,8 @@ impl Default for Store {
     fn default() -> Self {
         Self {
             path: None,
-            durable_by: None,
+            durability: DurableWrites::Kept,
+            discard: Discard::Auto,
             direct: Trusted::Owner,
             // A descriptor in some program each.
             direct_max: 256,
@@ -105,6 +132,7 @@ impl Store {
         let section = field.section(&[
             "path",
             "durability",
+            "discard",
             "direct",
             "direct_max",
             "areas_per_user",
@@ -120,8 +148,13 @@ impl Store {
         let mut store = Store { path: read_path(&section)?, ..Store::default() };
         if let Some(durability) = section.field("durability") {
             let ways = [DurableBy::Dsync, DurableBy::Flush, DurableBy::DsyncAlone];
-            let [first, second, third] = ways.map(|way| (way.word(), Some(way)));
-            store.durable_by = durability.choice(&[("auto", None), first, second, third])?;
+            let [first, second, third] = ways.map(|way| (way.word(), DurableWrites::By(way)));
+            let (kept, measured) = (("auto", DurableWrites::Kept), ("measure", DurableWrites::Measured));
+            store.durability = durability.choice(&[kept, measured, first, second, third])?;
+        }
+        if let Some(discard) = section.field("discard") {
+            let words = [("auto", Discard::Auto), ("yes", Discard::Yes), ("no", Discard::No)];
+            store.discard = discard.choice(&words)?;
         }
         if let Some(direct) = section.field("direct") {
             store.direct = read_trusted(&direct, user)?;

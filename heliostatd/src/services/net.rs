@@ -202,10 +202,12 @@ impl Daemon {
                 Effect::ChannelRevoked(id) => {
                     self.node.set_channel(id, State::Revoked);
                     self.services.net.memory.remove(&id);
+                    self.services.network.end(id, true);
                 }
                 Effect::ChannelFreed(id) => {
                     self.node.set_channel(id, State::Free);
                     self.services.net.memory.remove(&id);
+                    self.services.network.end(id, false);
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use heliostat_abi::cores::CpuMask;
 use heliostat_abi::place::{EXAMINER_VARIABLE, SOCKET_VARIABLE};
@@ -19,6 +19,9 @@ use heliostat_control::config::{ProgramPlace, ProgramRules};
 use heliostat_service_cores::{
     apply, extend, undo, Applied, Fault, Journal, Orders, Partition, Program, Undone,
 };
+
+/// How long the end of the control plane waits for what is undone.
+const END_WAIT: Duration = Duration::from_secs(5);
 
 /// What the thread is told.
 pub enum Order {
@@ -51,7 +54,6 @@ pub enum Event {
 pub struct CoresThread {
     orders: Option<Sender<Order>>,
     events: Receiver<Event>,
-    thread: Option<JoinHandle<()>>,
     /// Rings when it tells something.
     pub bell: Arc<OwnedFd>,
 }
@@ -70,9 +72,8 @@ impl CoresThread {
         let bell = Arc::new(bell);
         let work =
             Work { system: place.system(), parted: None, name, events: sender, bell: bell.clone() };
-        let thread = std::thread::Builder::new().name("cores".into());
-        let thread = Some(thread.spawn(move || work.run(&taken))?);
-        Ok(CoresThread { orders: Some(orders), events, thread, bell })
+        std::thread::Builder::new().name("cores".into()).spawn(move || work.run(&taken))?;
+        Ok(CoresThread { orders: Some(orders), events, bell })
     }
 
     /// Has it do something, after all that was ordered before. False when it has ended.
@@ -87,13 +88,14 @@ impl CoresThread {
 }
 
 impl Drop for CoresThread {
-    /// The control plane ends: what it changed is undone before it is gone.
+    /// The control plane ends: what it changed is undone before it is gone. A thread that is held up is
+    /// not waited for longer; the journal stays then, for the next start.
     fn drop(&mut self) {
         self.order(Order::Reset);
         self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let end = Instant::now() + END_WAIT;
+        // Told until the thread is gone.
+        while self.events.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok() {}
     }
 }
 

@@ -7,6 +7,7 @@
 //!   '------------- why not ---------------'              `--> Open, and refuses all
 //! ```
 
+mod kept;
 mod loops;
 mod open;
 mod thread;
@@ -20,9 +21,10 @@ use heliostat_abi::store::{Alone, AreaName, AreaRights, WayWanted};
 use heliostat_service_store::{Answered, Refusal};
 use rustix::event::{eventfd, EventfdFlags};
 
-pub use loops::StoreLoops;
+pub use kept::Kept;
+pub use loops::{durability, StoreLoops};
 pub use open::{OpenStore, Told};
-pub use thread::{Changed, Event, Found, Numbers, Opening, Place, StoreThread};
+pub use thread::{runs, Changed, Event, Found, Numbers, Opening, Place, StoreThread};
 
 /// Whether there is a store.
 pub enum State {
@@ -94,6 +96,8 @@ pub struct KeptStore {
     pub waiting: HashMap<ObjectId, Waiting>,
     /// Rings when the thread or a loop has told something.
     pub bell: Arc<OwnedFd>,
+    /// What outlives this control plane.
+    pub kept: Kept,
 }
 
 impl KeptStore {
@@ -103,8 +107,8 @@ impl KeptStore {
     /// The kernel has no descriptor for the bell.
     pub fn new() -> std::io::Result<KeptStore> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let state = State::None(String::new());
-        Ok(KeptStore { state, thread: None, loops: None, waiting: HashMap::new(), bell })
+        let (state, kept) = (State::None(String::new()), Kept::default());
+        Ok(KeptStore { state, thread: None, loops: None, waiting: HashMap::new(), bell, kept })
     }
 
     /// When a session is answered that its change takes longer.

@@ -3,11 +3,12 @@
 //! The lines are those of [`super::programs`]; the areas are by name, one handle each.
 
 use std::collections::HashMap;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use heliostat_backend_log::{Area as Range, Log, LogError, Options};
 use heliostat_stub_store::{
-    Area, AreaRights, Device, Request, Spill, Store, StoreError, Way, WayWanted, OWN_USER,
+    Area, AreaQueue, AreaRights, Device, Ended, Request, Spill, Store, StoreError, Way, WayWanted, Why, OWN_USER,
 };
 
 use super::await_that;
@@ -27,6 +28,9 @@ pub fn play() {
 /// An error by its kind.
 fn told(error: &StoreError) -> String {
     match error {
+        StoreError::NotDone(no) if matches!(no.why, Why::HasAlone | Why::HasWriters) => {
+            format!("error {:?} {} {}", no.why, no.pid, no.found)
+        }
         StoreError::NotDone(not_done) => format!("error {:?}", not_done.why),
         StoreError::Operation(_) => "error operation".into(),
         StoreError::Gone => "error gone".into(),
@@ -94,6 +98,11 @@ impl Actor {
                 let area = self.store.open_of(OWN_USER, name, rights(may), way(by))?;
                 self.areas.insert(name.to_owned(), area);
             }
+            ["alone", name, may, by] => {
+                let area = self.store.open_exclusive(OWN_USER, name, rights(may), way(by))?;
+                self.areas.insert(name.to_owned(), area);
+            }
+            ["queue", name, count] => queued(&self.areas[name], number(count))?,
             ["way", name] => return Ok(self.way(name)),
             ["bytes", name] => return Ok(self.areas[name].bytes().to_string()),
             ["close", name] => drop(self.areas.remove(name)),
@@ -246,6 +255,49 @@ fn stripe(area: &Area, thread: u64, threads: u64) {
             assert_eq!(buffer(place).copy_out().unwrap(), [value(place); SECTOR]);
         });
     }
+}
+
+/// Writes and reads by a queue, which is asked only when its descriptor is readable.
+fn queued(area: &Area, count: u64) -> Result<(), StoreError> {
+    const DEPTH: u64 = 8;
+    let mut queue = area.queue::<u64>(DEPTH as usize)?;
+    let told = queue.descriptor()?;
+    let hear = |queue: &mut AreaQueue<u64>| -> Result<Ended<u64>, StoreError> {
+        loop {
+            if let Some(ended) = queue.next(Some(Duration::ZERO))? {
+                return Ok(ended);
+            }
+            let is_told = heliostat_base::process::poll_readable(told.as_raw_fd(), 60_000);
+            assert_eq!(is_told, Ok(true), "{} are under way", queue.under_way());
+        }
+    };
+    let sectors = area.bytes() / SECTOR as u64;
+    let (mut begun, mut ended) = (0, 0);
+    while ended < count {
+        if begun < count && queue.under_way() < DEPTH as usize {
+            let bytes = [begun as u8; SECTOR];
+            let offset = begun % sectors * SECTOR as u64;
+            queue.begin_write(begun, offset, &bytes, begun % 3 == 0)?;
+            begun += 1;
+            continue;
+        }
+        hear(&mut queue)?.result?;
+        ended += 1;
+    }
+    queue.begin_flush(count)?;
+    assert_eq!(hear(&mut queue)?.of, count);
+    assert!(matches!(queue.begin_read(0, 1, SECTOR), Err(StoreError::Operation(_))));
+    for at in 0..count.min(DEPTH) {
+        queue.begin_read(at, at * SECTOR as u64, SECTOR)?;
+    }
+    for _ in 0..count.min(DEPTH) {
+        let Ended { of, result, read } = hear(&mut queue)?;
+        result?;
+        let last = (0..count).rev().find(|number| number % sectors == of).unwrap();
+        assert_eq!(read, [last as u8; SECTOR], "sector {of}");
+    }
+    assert!(queue.next(None)?.is_none(), "nothing is under way");
+    Ok(())
 }
 
 fn finish(device: &mut impl Device, count: u64) {

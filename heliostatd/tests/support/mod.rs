@@ -14,6 +14,7 @@ pub mod fuse;
 pub mod histories;
 pub mod liar;
 pub mod lockers;
+pub mod logs;
 pub mod member;
 pub mod networks;
 pub mod operations;
@@ -261,20 +262,9 @@ fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> C
         .arg(folder.join("config.toml"))
         .args(arguments)
         .stdin(Stdio::null())
-        .stderr(words(folder))
+        .stderr(logs::of(folder))
         .spawn()
         .unwrap()
-}
-
-/// Where a daemon's words go: nowhere, or with HELIOSTAT_TEST_LOG to a file of that folder, which has
-/// the name of the daemon's own folder. One that is started again goes on in its file.
-fn words(folder: &Path) -> Stdio {
-    let Some(logs) = std::env::var_os("HELIOSTAT_TEST_LOG").map(PathBuf::from) else {
-        return Stdio::null();
-    };
-    std::fs::create_dir_all(&logs).unwrap();
-    let path = logs.join(folder.file_name().unwrap()).with_extension("log");
-    std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap().into()
 }
 
 /// A refusal for no limit.

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use heliostat_base::guarded::{self, Fault};
-use heliostat_base::mapping::{OutOfRange, SharedMapping};
+use heliostat_base::mapping::{OutOfRange, Pieces, SharedMapping};
 
 use crate::sync::{from_ptr_u32, from_ptr_u64, shared_u32, shared_u64, AtomicU32, AtomicU64};
 
@@ -45,10 +45,10 @@ pub struct Mapped {
     words: NonNull<u8>,
     data: NonNull<u8>,
     capacity: u64,
-    _memory: Arc<SharedMapping>,
+    memory: Arc<SharedMapping>,
 }
 
-// SAFETY: the pointers stay valid while `_memory` lives, words are only used as atomics, and
+// SAFETY: the pointers stay valid while `memory` lives, words are only used as atomics, and
 // payload bytes are only copied.
 unsafe impl Send for Mapped {}
 // SAFETY: as above; concurrent copies may tear bytes of a misbehaving peer, never our memory.
@@ -69,7 +69,18 @@ impl Mapped {
         }
         let words = NonNull::new(memory.bytes_at(words, HEADER_BYTES)?).ok_or(misfit)?;
         let data = NonNull::new(memory.bytes_at(data, capacity as usize)?).ok_or(misfit)?;
-        Ok(Self { words, data, capacity: u64::from(capacity), _memory: memory.clone() })
+        Ok(Self { words, data, capacity: u64::from(capacity), memory: memory.clone() })
+    }
+
+    /// `first` ring bytes from `at` on, and `rest` from the front, for system calls.
+    pub(super) fn pieces(&self, at: usize, first: usize, rest: usize) -> Pieces {
+        debug_assert!((at + first) as u64 <= self.capacity && rest as u64 <= self.capacity);
+        let start = self.data.addr().get() - self.memory.as_ptr().addr();
+        let first = first.min(self.capacity as usize - at);
+        let rest = rest.min(at);
+        // `new` has checked that the ring lies inside the memory; what may not be written is no ring.
+        Pieces::of(&self.memory, [(start + at, first), (start, rest)])
+            .unwrap_or_else(|_| Pieces::none(&self.memory))
     }
 
     /// Address of ring byte `at`, below the capacity, for system calls that move bytes themselves.

@@ -9,32 +9,10 @@
 //! off the socket ([`Lane::recover`]).
 
 use heliostat_abi::stream::channel::direction as at;
-use heliostat_base::call;
-use heliostat_base::sys::Errno;
+use heliostat_base::mapping::Pieces;
 
 use super::{Corrupt, Lane, Place, ReadDone, WriteCache};
 use crate::sync::Ordering::{Relaxed, SeqCst};
-
-/// Up to two pieces of a ring's memory, in order, for a system call of whoever keeps the lane.
-#[derive(Clone, Copy, Debug)]
-pub struct Pieces {
-    /// Address and length; the second has no bytes where the ring does not wrap.
-    pub parts: [(usize, usize); 2],
-}
-
-impl Pieces {
-    /// Bytes of both.
-    pub fn bytes(&self) -> usize {
-        self.parts[0].1 + self.parts[1].1
-    }
-
-    fn vectors(&self) -> [libc::iovec; 2] {
-        self.parts.map(|(address, bytes)| libc::iovec {
-            iov_base: std::ptr::with_exposed_provenance_mut(address),
-            iov_len: bytes,
-        })
-    }
-}
 
 impl Lane {
     /// The free bytes behind the tail, at most `limit`. They are the writer's until it publishes.
@@ -64,38 +42,6 @@ impl Lane {
     /// Says that the first `bytes` of the unread ones are not needed any more.
     pub fn consume(&self, bytes: usize) -> ReadDone {
         self.advance(self.place.u64(at::HEAD).load(Relaxed), bytes as u64)
-    }
-
-    /// Receives what a socket has, and there is room for, without waiting. The inner error is the
-    /// socket's; no bytes are its end. Not to be called without room.
-    ///
-    /// # Errors
-    /// The reader's position contradicts the ring's size.
-    pub fn receive_from(
-        &self,
-        socket: i32,
-        cache: &mut WriteCache,
-    ) -> Result<Result<usize, Errno>, Corrupt> {
-        let pieces = self.free_pieces(self.capacity(), cache)?;
-        // SAFETY: both lie inside the ring, which `self` keeps mapped, and the room says that nobody
-        // reads these bytes before they are published.
-        let answer =
-            unsafe { call::recv_pieces(socket, &mut pieces.vectors(), libc::MSG_DONTWAIT) };
-        self.publish_pieces(answer.unwrap_or(0));
-        Ok(answer)
-    }
-
-    /// Sends what is unread, as far as the socket takes it without waiting.
-    ///
-    /// # Errors
-    /// The writer's position contradicts the ring's size.
-    pub fn send_to(&self, socket: i32, flags: i32) -> Result<Result<ReadDone, Errno>, Corrupt> {
-        let pieces = self.unread_pieces(0, self.capacity())?;
-        let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: both lie inside the ring, which `self` keeps mapped; a peer that changes them
-        // meanwhile changes what it sends.
-        let answer = unsafe { call::send_pieces(socket, &pieces.vectors(), flags) };
-        Ok(answer.map(|bytes| self.consume(bytes)))
     }
 
     /// Reader: the writer is gone, and had put `bytes` more behind the tail than it has published.
@@ -128,8 +74,7 @@ impl Lane {
     fn pieces(&self, from: u64, bytes: u64) -> Pieces {
         let start = from & (self.capacity() - 1);
         let first = bytes.min(self.capacity() - start);
-        let address = |at: u64| self.place.byte(at as usize).expose_provenance();
-        Pieces { parts: [(address(start), first as usize), (address(0), (bytes - first) as usize)] }
+        self.place.pieces(start as usize, first as usize, (bytes - first) as usize)
     }
 }
 
@@ -140,7 +85,9 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
 
+    use heliostat_base::call;
     use heliostat_base::mapping::SharedMapping;
+    use heliostat_base::sys::Errno;
 
     use super::*;
 
@@ -151,6 +98,17 @@ mod tests {
         let lane = Lane::new(&Arc::new(memory), 0, 4096, RING).unwrap();
         lane.reset(320);
         lane
+    }
+
+    /// Receives what a socket has, as a loop does.
+    fn receive(lane: &Lane, socket: &UnixStream, cache: &mut WriteCache) -> Result<usize, Errno> {
+        let pieces = lane.free_pieces(RING.into(), cache).unwrap();
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: free bytes of a ring, which nobody reads before they are published.
+        let answer =
+            unsafe { call::recv_pieces(socket.as_raw_fd(), &mut pieces.vectors(), flags) };
+        lane.publish_pieces(answer.unwrap_or(0));
+        answer
     }
 
     fn bytes(count: usize, seed: usize) -> Vec<u8> {
@@ -164,14 +122,17 @@ mod tests {
         for round in 0..20 {
             let sent = bytes(5000, round);
             assert_eq!(call::send(there.as_raw_fd(), &sent, 0), Ok(5000));
-            assert_eq!(lane.receive_from(here.as_raw_fd(), &mut cache), Ok(Ok(5000)));
+            assert_eq!(receive(&lane, &here, &mut cache), Ok(5000));
             let mut seen = vec![0; 6000];
             let done = lane.read(&mut [IoSliceMut::new(&mut seen)], false).unwrap();
             assert_eq!((done.bytes, &seen[..5000]), (5000, &sent[..]));
 
             assert_eq!(lane.write(&[IoSlice::new(&sent)], &mut cache), Ok(5000));
-            let done = lane.send_to(here.as_raw_fd(), 0).unwrap().unwrap();
-            assert_eq!(done.bytes, 5000);
+            let pieces = lane.unread_pieces(0, RING.into()).unwrap();
+            // SAFETY: unread bytes of a ring.
+            let answer = unsafe { call::send_pieces(here.as_raw_fd(), &pieces.vectors(), 0) };
+            assert_eq!(answer, Ok(5000));
+            assert_eq!(lane.consume(5000).bytes, 5000);
             let mut seen = vec![0; 5000];
             assert_eq!(call::recv(there.as_raw_fd(), &mut seen, 0), Ok(5000));
             assert_eq!(seen, sent);
@@ -182,10 +143,10 @@ mod tests {
     fn an_empty_socket_publishes_nothing_and_an_ended_one_says_so() {
         let (here, there) = UnixStream::pair().unwrap();
         let (lane, mut cache) = (lane(), WriteCache::new());
-        let nothing = lane.receive_from(here.as_raw_fd(), &mut cache).unwrap();
+        let nothing = receive(&lane, &here, &mut cache);
         assert_eq!((nothing, lane.unread()), (Err(Errno(libc::EAGAIN)), Ok(0)));
         drop(there);
-        assert_eq!(lane.receive_from(here.as_raw_fd(), &mut cache), Ok(Ok(0)));
+        assert_eq!(receive(&lane, &here, &mut cache), Ok(0));
     }
 
     #[test]
@@ -195,7 +156,7 @@ mod tests {
         let sent = bytes(3000, 1);
         call::send(there.as_raw_fd(), &sent, 0).unwrap();
         let pieces = lane.free_pieces(RING.into(), &mut cache).unwrap();
-        // SAFETY: as in `receive_from`.
+        // SAFETY: as in `receive`.
         let answer = unsafe { call::recv_pieces(here.as_raw_fd(), &mut pieces.vectors(), 0) };
         assert_eq!((answer, lane.unread()), (Ok(3000), Ok(0)));
         lane.recover(3000).unwrap();

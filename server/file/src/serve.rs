@@ -12,7 +12,7 @@ use super::files::{Files, Turn};
 use super::flight::fly;
 use super::message::FileEvent;
 use super::open_file::Opened;
-use super::way::{choose, Choice, Question};
+use super::way::{choose, Choice, Question, DIRECT_FROM};
 use super::{cached, objects};
 
 /// Begins an operation or goes on with it.
@@ -78,7 +78,7 @@ fn transfer(turn: &mut Turn<'_>) -> Step {
         Way::Cached | Way::Filled => Choice::Cached,
         // Sent back from the cache: what it has copied does not count.
         Way::Kernel => Choice::Kernel,
-        _ => choose(question(turn.engine, opened, &entry.operation)),
+        _ => choose(question(turn, opened, &entry.operation)),
     };
     match choice {
         Choice::Cached => cached::read(turn),
@@ -143,23 +143,34 @@ fn close(turn: &mut Turn<'_>, asked: &Operation) -> Step {
 }
 
 /// What the rule about ways has to know.
-fn question(engine: &Engine<Files>, opened: &Opened, operation: &Operation) -> Question {
+fn question(turn: &Turn<'_>, opened: &Opened, operation: &Operation) -> Question {
+    let engine: &Engine<Files> = turn.engine;
     let vouched = opened.vouched();
     let block = operation.offset / BLOCK_BYTES;
     let key = BlockKey { file: opened.number, block };
     let is_aligned = |at: u64, bytes: u32| (at | u64::from(bytes)) % DIRECT_GRAIN == 0;
     let mut pieces = operation.pieces.as_slice().iter();
     let cache = &engine.service.cache;
+    let bytes = operation.pieces.bytes();
+    let is_large = operation.kind == OpKind::Read && bytes >= DIRECT_FROM;
+    let is_followed = is_large && vouched.is_some() && {
+        let (range, now_ns) = ((operation.offset, bytes), engine.now_ns);
+        engine.service.shared.is_followed(opened.number, turn.session.id, range, now_ns)
+    };
+    if is_followed {
+        opened.file.stats.count_followed();
+    }
     Question {
         is_read: operation.kind == OpKind::Read,
         is_append: operation.kind == OpKind::Append,
         offset: operation.offset,
-        bytes: operation.pieces.bytes(),
+        bytes,
         is_aligned: pieces.all(|piece| is_aligned(piece.offset, piece.bytes)),
         wants_direct: opened.file.wants_direct,
         wants_buffered: opened.file.wants_buffered,
         has_direct: opened.file.direct.is_some(),
         is_leased: vouched.is_some(),
+        is_followed,
         is_hit: vouched.is_some() && matches!(cache.peek(key), Found::Ready { .. }),
     }
 }

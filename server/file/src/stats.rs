@@ -10,6 +10,7 @@ use heliostat_server_loop::Counts;
 pub struct FileStats {
     transfers: [AtomicU64; Way::SERVED.len()],
     bytes: [AtomicU64; Way::SERVED.len()],
+    followed: AtomicU64,
 }
 
 impl FileStats {
@@ -21,6 +22,16 @@ impl FileStats {
             Counts::add(count, 1);
             Counts::add(sum, bytes);
         }
+    }
+
+    /// Counts a read for which the cache was filled because another session reads the file behind.
+    pub(crate) fn count_followed(&self) {
+        Counts::add(&self.followed, 1);
+    }
+
+    /// Returns how many such reads there were.
+    pub fn followed(&self) -> u64 {
+        self.followed.load(Relaxed)
     }
 
     /// Returns each way that was taken, with its transfers and bytes.

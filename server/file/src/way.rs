@@ -8,6 +8,7 @@
 //! | opened `BUFFERED`, under a lease | read | the cache, filled first |
 //! | opened `BUFFERED` | everything else | the kernel |
 //! | under a lease | read below `DIRECT_FROM`, or not aligned | the cache, filled first |
+//! | under a lease, another session reads behind | read of `DIRECT_FROM` and more | the cache, filled first |
 //! | any | aligned read of `DIRECT_FROM` and more, or behind a hole in the cache | the device |
 //! | any | everything else | the kernel |
 //!
@@ -43,6 +44,8 @@ pub struct Question {
     pub is_leased: bool,
     /// Its first byte lies in the cache.
     pub is_hit: bool,
+    /// Another session reads the same version behind this one, and comes to these bytes.
+    pub is_followed: bool,
 }
 
 /// Where the bytes go by.
@@ -66,6 +69,7 @@ pub fn choose(q: Question) -> Choice {
         Question { wants_direct: true, .. } => Choice::Direct,
         Question { is_read: false, .. } => Choice::Kernel,
         Question { is_leased: true, is_hit: true, .. } => Choice::Cached,
+        Question { is_leased: true, is_followed: true, .. } => Choice::Cached,
         Question { wants_buffered: false, has_direct: true, .. }
             if fits && q.bytes >= DIRECT_FROM =>
         {
@@ -91,6 +95,7 @@ mod tests {
         has_direct: true,
         is_leased: true,
         is_hit: false,
+        is_followed: false,
     };
 
     #[test]
@@ -101,6 +106,15 @@ mod tests {
         assert_eq!(choose(Question { offset: 512, ..LARGE }), Choice::Cached);
         assert_eq!(choose(Question { is_aligned: false, ..LARGE }), Choice::Cached);
         assert_eq!(choose(Question { has_direct: false, ..LARGE }), Choice::Cached);
+    }
+
+    #[test]
+    fn what_another_session_comes_to_next_is_filled_for_both() {
+        assert_eq!(choose(Question { is_followed: true, ..LARGE }), Choice::Cached);
+        let changing = Question { is_followed: true, is_leased: false, ..LARGE };
+        assert_eq!(choose(changing), Choice::Direct, "nothing of it may be kept");
+        let direct = Question { is_followed: true, wants_direct: true, ..LARGE };
+        assert_eq!(choose(direct), Choice::Direct);
     }
 
     #[test]

@@ -1,2 +1,34 @@
 //! The thread that accepts for shared listeners and gives each connection to a worker.
+//!
+//! ```text
+//! listening sockets --accept--> [peeked] --> Balance (pure) --> queue of a worker --> its accept(2)
+//!                                  |            ^   |                 |
+//!                       first bytes, plug-in ---'   '-- taken back <--' it died, drains, takes nothing
+//! ```
+//! A connection has one owner at any time: this thread, a queue, or a worker. What lies in a queue is
+//! nobody's who can lose it: the thread keeps a duplicate of the queue's *reading* end, so that a
+//! worker's death does not empty it, and receives from it itself what it takes back. The kernel gives a
+//! message to one receiver, so that a connection that a worker has taken is never given to another.
+//!
+//! All that may wait for others has a deadline; the state is behind one lock, which is held for a
+//! batch of work and never over a call that waits.
 #![forbid(unsafe_code)]
+
+mod accept;
+mod audit;
+mod balancer;
+mod hand;
+mod held;
+mod listener;
+pub mod plugin;
+mod queue;
+mod state;
+mod thread;
+mod worker;
+
+pub use balancer::{Balancer, WorkerEnds};
+pub use listener::Counts;
+pub use state::{ListenerState, WorkerState};
+
+#[cfg(test)]
+mod tests;

@@ -156,6 +156,11 @@ impl Cluster {
 
     /// A join that was ordered came to nothing. `chance` is any number that others cannot guess.
     pub fn not_joined(&mut self, node: u64, now_ns: u64, chance: u64) {
+        let waits = |roll: &Roll| roll.waiting.values().any(|it| it.node == node);
+        if self.roll.as_ref().is_some_and(waits) {
+            // Another link was faster, and waits for the registry.
+            return;
+        }
         let member = self.members.get_mut(&node);
         // Where it is joined, another link was faster; where it is left, nobody waits for it.
         if let Some(member) = member.filter(|it| it.state == MemberState::Joining) {

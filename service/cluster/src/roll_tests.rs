@@ -65,6 +65,19 @@ fn a_link_waits_until_the_registry_names_that_life_and_this_node_is_in() {
 }
 
 #[test]
+fn a_join_that_ends_while_another_link_waits_is_not_tried_again() {
+    let mut world = World::new();
+    world.came_in(1);
+    let address = named(2, 5).address;
+    world.cluster.join(2, address, 0, &mut world.effects).unwrap();
+    assert!(!world.joined(found(2, 5)), "the registry does not name it yet");
+    world.cluster.not_joined(2, 0, 0);
+    assert_eq!((world.state(2), world.cluster.next_ns()), (Some(MemberState::Joining), None));
+    assert!(world.cluster.waiting_lost(205, 0, 0));
+    assert!(world.cluster.next_ns().is_some(), "it is sought again");
+}
+
+#[test]
 fn who_is_declared_dead_is_left_though_the_link_works_and_does_not_come_back() {
     let mut world = World::new();
     world.came_in(1);

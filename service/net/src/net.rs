@@ -16,6 +16,9 @@ use crate::refusal::{Reason, Refusal};
 /// Sockets of one address that are remembered: they tell one that was inherited from one that is new.
 const SOCKETS_MAX: usize = 1024;
 
+/// The port of channels that lead to none.
+const NOWHERE: ObjectId = ObjectId { index: u32::MAX, generation: 0 };
+
 /// What one session, one user and the node may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -232,6 +235,24 @@ impl Net {
         self.bytes.take(opening.client, opening.holder, opening.bytes);
         effects.push(Effect::ChannelActive(id));
         effects.push(Effect::PortChanged(opening.port));
+        Ok(id)
+    }
+
+    /// Makes a channel that leads to no port: its other end is the network service.
+    pub fn open_delegated(
+        &mut self,
+        client: ObjectId,
+        holder: Holder,
+        bytes: u64,
+        effects: &mut Vec<Effect>,
+    ) -> Result<ObjectId, Refusal> {
+        self.revoked.check(client)?;
+        self.channels.check(client)?;
+        self.bytes.check(client, holder, bytes)?;
+        let channel = Channel { port: NOWHERE, serial: 0, bytes, revoked: false };
+        let id = self.channels.grant(client, holder, channel)?;
+        self.bytes.take(client, holder, bytes);
+        effects.push(Effect::ChannelActive(id));
         Ok(id)
     }
 

@@ -120,6 +120,20 @@ fn only_registered_sessions_attach() {
 }
 
 #[test]
+fn a_channel_to_the_network_service_leads_to_no_port_and_ends_with_its_session() {
+    let (mut net, port, mut effects) = listening();
+    let id = net.open_delegated(session(5), USER, 100, &mut effects).unwrap();
+    assert_eq!(effects, [Effect::ChannelActive(id)]);
+    assert_eq!(net.attach(session(0), port).unwrap().channels, []);
+    assert_eq!(net.holding(session(5)).bytes, 100);
+    effects.clear();
+    assert_eq!(net.revoke(&[session(5)], &mut effects), 1);
+    net.end(session(5), &mut effects);
+    assert_eq!(effects, [Effect::ChannelRevoked(id), Effect::ChannelFreed(id)]);
+    assert_eq!((net.holding(session(5)).bytes, net.channel_count()), (0, 0));
+}
+
+#[test]
 fn each_limit_answers_with_its_name() {
     let (mut net, port, mut effects) = listening();
     (0..20).for_each(|_| assert!(net.open(opening(5, port), &mut effects).is_ok()));

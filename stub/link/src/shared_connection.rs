@@ -173,20 +173,34 @@ impl SharedConnection {
     /// # Errors
     /// `Full`: nothing was begun. Others as `perform`.
     pub fn begin(&self, asked: &Operation) -> Result<u64, SharedError> {
-        let tag = {
+        let tag = self.next_tag();
+        self.begin_as(tag, asked).map(|()| tag)
+    }
+
+    /// A tag for the next operation, for a caller who has to know it before the operation can end.
+    pub fn next_tag(&self) -> u64 {
+        let mut state = self.state();
+        state.last_tag += 1;
+        state.last_tag
+    }
+
+    /// Begins an operation under a tag of `next_tag`, each of which is for one.
+    ///
+    /// # Errors
+    /// As `begin`.
+    pub fn begin_as(&self, tag: u64, asked: &Operation) -> Result<(), SharedError> {
+        {
             let mut state = self.state();
             if let Some(failed) = state.failed {
                 return Err(failed);
             }
-            state.last_tag += 1;
             state.under_way += 1;
-            state.last_tag
-        };
+        }
         let pushed = self.push(&Operation { tag, ..*asked });
         if pushed.is_err() {
             self.state().under_way -= 1;
         }
-        pushed.map(|()| tag)
+        pushed
     }
 
     fn push(&self, asked: &Operation) -> Result<(), SharedError> {

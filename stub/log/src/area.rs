@@ -12,7 +12,8 @@ use heliostat_backend_block::{Device, OpenError as DeviceError, Options as Devic
 use heliostat_backend_log::{Area, Log, Options};
 use heliostat_stub_lock::{Held, Locks};
 use heliostat_stub_store::{
-    Area as StoreArea, AreaKind, AreaRights, NotDone, Store, StoreError, Why as Refusal,
+    Area as StoreArea, AreaKind, AreaRights, NotDone, Store, StoreError, WayWanted, Why as Refusal,
+    OWN_USER,
 };
 
 use crate::error::Why;
@@ -24,14 +25,14 @@ const LOCKS: &str = "log/";
 /// What keeps other writers out, for as long as a log is open.
 pub(crate) struct Hold {
     _held: Held,
-    area: StoreArea,
+    pub(crate) area: StoreArea,
     bell: i32,
 }
 
 /// Opens the log in an area.
 pub(crate) fn open(name: &str, options: Options) -> Result<(Log, Hold), Why> {
     let area = Store::connect()?.open(name, to_write())?;
-    let hold = hold(name, area)?;
+    let hold = keep(name, area)?;
     let (device, whole) = device(&hold.area)?;
     Ok((Log::open(device, whole, options)?, hold))
 }
@@ -51,20 +52,30 @@ pub(crate) fn create(name: &str, bytes: u64, options: Options) -> Result<(Log, H
     if area.kind() == AreaKind::Raw {
         return Err(Why::Exists);
     }
-    let hold = hold(name, area)?;
+    let hold = keep(name, area)?;
     let (device, whole) = device(&hold.area)?;
     Ok((Log::create(device, whole, options)?, hold))
 }
 
 /// Opens the log in an area for who drives it by himself, and has to know its descriptors.
 pub(crate) fn open_undriven(name: &str, driven: DeviceOptions) -> Result<UndrivenLog, Why> {
-    let hold = hold(name, Store::connect()?.open(name, to_write())?)?;
-    let device = hold.area.device_with(driven)?;
+    let store = Store::connect()?;
+    let mut hold = keep(name, store.open(name, to_write())?)?;
+    let device = match hold.area.device_with(driven) {
+        // There is no way to drive it from here (no io_uring): a server loop does.
+        Err(StoreError::NotDriven(_)) => {
+            drop(hold);
+            let area = store.open_of(OWN_USER, name, to_write(), WayWanted::Emulated)?;
+            hold = keep(name, area)?;
+            hold.area.device_with(driven)?
+        }
+        device => device?,
+    };
     let (ring, [file, queue]) = (device.descriptor(), device.own_descriptors());
     let own = [Some(hold.bell), hold.area.descriptor(), file, queue];
     let (way, whole) = (device.way(), Area { offset: 0, bytes: hold.area.bytes() });
     let log = Log::open(Box::new(device), whole, Options::default())?;
-    Ok(UndrivenLog { log, way, ring, own, _hold: hold })
+    Ok(UndrivenLog { log, way, ring, own, hold })
 }
 
 /// The device of an area that is only read, whoever writes it.
@@ -82,7 +93,7 @@ fn device(area: &StoreArea) -> Result<(Box<dyn Device>, Area), Why> {
 }
 
 /// Keeps others out, where nobody has it to write.
-fn hold(name: &str, area: StoreArea) -> Result<Hold, Why> {
+fn keep(name: &str, area: StoreArea) -> Result<Hold, Why> {
     let locks = Locks::open()?;
     let (bell, lock) = (locks.descriptor(), locks.lock(&format!("{LOCKS}{name}"))?);
     // That a holder died is no news: opening a log puts right whatever it left.

@@ -22,7 +22,7 @@ pub struct UndrivenLog {
     /// All descriptors that came with it.
     pub own: [Option<i32>; 4],
     /// Last: others may write when the log is gone.
-    pub(crate) _hold: Hold,
+    pub(crate) hold: Hold,
 }
 
 impl UndrivenLog {
@@ -34,6 +34,12 @@ impl UndrivenLog {
     pub fn open(name: &str, driven: DeviceOptions) -> Result<UndrivenLog, OpenError> {
         let opened = area::open_undriven(name, driven);
         opened.map_err(|why| OpenError::new(&Place::Area(name.to_owned()), why))
+    }
+
+    /// Whether its area is still there for this process: the log of one that is not has failed, and may be
+    /// opened again in the next session.
+    pub fn is_kept(&self) -> bool {
+        self.hold.area.is_kept()
     }
 }
 

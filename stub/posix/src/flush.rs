@@ -5,6 +5,7 @@
 //! their order, by number: ticket. `names` tells which files are meant, `files` the few that one flush
 //! takes along, `sink` flushes files and `log` appends to a log instead, `kept` says what is in that,
 //! `order` what each ticket waits for, `flushes` brings them together, `state` is how the others see it, `own` lists the stub's descriptors.
+//! `detect` finds files by how they are used, `worth` those that gain nothing; `place` is where the log lies.
 //! Who holds back what is elsewhere (`net::unflushed`, and the gate in `bind/posix`).
 //!
 //! Of the files' own flushes one is under way at a time; what the program asks for meanwhile joins the
@@ -12,6 +13,7 @@
 //! made by the wait itself, which spares waking a kernel thread, or is begun when the wait has found
 //! other work to do.
 
+mod detect;
 mod files;
 mod flushes;
 mod kept;
@@ -19,9 +21,12 @@ mod log;
 pub mod names;
 mod order;
 mod own;
+mod place;
+mod recent;
 mod sink;
 mod state;
 mod tickets;
+mod worth;
 
 use heliostat_abi::code::Unheld;
 use heliostat_abi::session::report::Counter;
@@ -40,9 +45,10 @@ pub use state::{
     wait,
 };
 
-pub use log::set as set_log;
 pub use own::{each as own_fds, owns};
+pub use place::set as set_log;
 pub use tickets::Unflushed;
+pub use worth::{note_awaited, note_held};
 
 /// Something is not flushed, or is held back.
 const BUSY: u32 = 1;
@@ -130,7 +136,9 @@ pub enum Asked {
 pub fn ask(fd: i32, is_data: bool) -> Asked {
     let _critical = Critical::enter();
     let mut room = [0u8; names::PATH_BYTES_MAX];
-    let Some(path) = names::durable_path(fd, &mut room) else { return Asked::Kernel };
+    let Some((path, is_detecting)) = names::durable_path(fd, &mut room) else {
+        return Asked::Kernel;
+    };
     // Whoever asks for an explanation finds it, with a connection or without.
     session::be_known();
     let asked = match refusal(fd) {
@@ -139,7 +147,7 @@ pub fn ask(fd: i32, is_data: bool) -> Asked {
             forget_logged();
             Err(reason)
         }
-        None => begin(fd, is_data, path),
+        None => begin(fd, is_data, (path, is_detecting)),
     };
     match asked {
         Ok(asked) => asked,
@@ -164,7 +172,7 @@ fn refusal(fd: i32) -> Option<Unheld> {
     (!call::is_regular_file(fd)).then_some(Unheld::NotRegular)
 }
 
-fn begin(fd: i32, is_data: bool, path: &[u8]) -> Result<Asked, Unheld> {
+fn begin(fd: i32, is_data: bool, (path, is_detecting): (&[u8], bool)) -> Result<Asked, Unheld> {
     let Some(identity) = call::identity(fd) else { return Ok(Asked::Kernel) };
     if WORD.load(Relaxed) & FAILED != 0 {
         return match state::failure_of(identity) {
@@ -172,12 +180,32 @@ fn begin(fd: i32, is_data: bool, path: &[u8]) -> Result<Asked, Unheld> {
             None => Err(Unheld::Failed),
         };
     }
+    judge(fd, identity, is_detecting)?;
     match state::begin(files::File { fd, is_data, identity }, path) {
         true => {
             report::count(Counter::Flushes);
             Ok(Asked::Begun)
         }
         false => Err(Unheld::TooMany),
+    }
+}
+
+/// Whether holding back for this file gains something, by what was seen of it.
+fn judge(fd: i32, identity: (u64, u64), is_detecting: bool) -> Result<(), Unheld> {
+    let detected = if is_detecting { detect::judge(fd, identity) } else { Ok(()) };
+    let judged = detected.and_then(|()| worth::judge(identity));
+    if judged.is_err() && state::keeps(identity) {
+        // What is written from now on goes by the log.
+        forget_logged();
+    }
+    judged
+}
+
+/// A file that the log is kept for is written before its end.
+pub fn note_overwritten(fd: i32) {
+    let _critical = Critical::enter();
+    if let Some(identity) = call::identity(fd) {
+        worth::note_overwritten(identity);
     }
 }
 

@@ -13,6 +13,7 @@ pub mod event;
 pub mod file;
 pub mod flush;
 pub mod net;
+pub mod offload;
 pub mod owner;
 pub mod process;
 pub mod program_rings;

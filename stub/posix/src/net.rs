@@ -13,6 +13,7 @@
 //! - who is told of it: `report_line`, and epoll sets: `watch`
 //! - the way off the rings: `relay`, `switch`; with it sets are left and entered: `shared_set`,
 //!   `handover`
+//! - a loop of the network service as its other end: `delegated`
 //! - its beginning: `listen`, `connect`, `accept`; who may ask it to leave: `demote`
 //! - the program's calls: `wait`, `hold`, `option`, `send`, `receive`, `close`
 
@@ -21,6 +22,7 @@ pub mod channel;
 pub mod close;
 pub mod commit;
 pub mod connect;
+pub mod delegated;
 pub mod demote;
 pub mod early;
 pub mod end;
@@ -39,6 +41,7 @@ pub mod requests;
 pub mod rest;
 pub mod send;
 pub mod shadow;
+pub mod shared;
 pub mod shared_set;
 pub mod side_lock;
 pub mod socket;

@@ -17,8 +17,8 @@ use crate::net::channel::Side;
 use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
-use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
-use crate::net::{commit, unflushed};
+use crate::net::{accept, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch};
+use crate::net::{commit, shared, unflushed};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{self, Critical};
@@ -115,6 +115,7 @@ pub fn in_forked_child() {
     unflushed::reset_in_forked_child();
     life::reset_in_forked_child();
     connect::reset_in_forked_child();
+    delegated::reset_in_forked_child();
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
     accept::later::reset_in_forked_child();
@@ -125,7 +126,10 @@ pub fn in_forked_child() {
 
 /// Before the kernel closes `fd`; `Some` refuses because the descriptor is the stub's own.
 pub fn closing(fd: i32) -> Answer {
-    if session::owns(fd) || flush::owns(fd) {
+    if session::owns(fd) || flush::owns(fd) || shared::owns(fd) {
+        return crate::fail(libc::EBADF);
+    }
+    if table::kind(fd) == DescriptorKind::Hidden {
         return crate::fail(libc::EBADF);
     }
     program_rings::closing(fd);
@@ -140,10 +144,13 @@ pub fn closing(fd: i32) -> Answer {
     accept::later::forget(fd);
     match table::take(fd) {
         DescriptorKind::Socket(index) => close::closing(fd, index),
-        DescriptorKind::Listener(index) => listen::closing(index),
+        DescriptorKind::Listener(index) => {
+            shared::closing(fd);
+            listen::closing(index);
+        }
         DescriptorKind::Epoll(index) => life::closing(index),
         DescriptorKind::Early => watched_early::forget(fd),
-        DescriptorKind::Unknown | DescriptorKind::Polled => {}
+        DescriptorKind::Unknown | DescriptorKind::Polled | DescriptorKind::Hidden => {}
     }
     None
 }
@@ -159,7 +166,9 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
         table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
         program_rings::closing_range(first, last);
     }
-    let mut own: Vec<u32> = session::control_fd().into_iter().chain(flush::own_fds()).collect();
+    let own = session::control_fd().into_iter().chain(flush::own_fds());
+    let mut own: Vec<u32> = own.chain(delegated::owned()).collect();
+    own.extend(shared::own_fds());
     own.sort_unstable();
     let mut ranges = vec![(first, last)];
     for own in own {
@@ -189,10 +198,13 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
     let kind = table::kind(old);
     match kind {
         DescriptorKind::Socket(index) => socket::at(index).retain(),
-        DescriptorKind::Listener(index) => listen::retain(index),
+        DescriptorKind::Listener(index) => {
+            listen::retain(index);
+            shared::duplicated(old, new);
+        }
         DescriptorKind::Epoll(index) => sets::retain(index),
         DescriptorKind::Early => return now_native(old, new),
-        DescriptorKind::Unknown | DescriptorKind::Polled => return,
+        DescriptorKind::Unknown | DescriptorKind::Polled | DescriptorKind::Hidden => return,
     }
     table::set(new, kind);
 }
@@ -210,6 +222,8 @@ pub fn replacing(old: i32, new: i32) {
     if old != new {
         session::vacate(new);
         flush::vacate(new);
+        delegated::vacate(new);
+        shared::vacate(new);
         closing(new);
     }
 }
@@ -229,6 +243,10 @@ pub fn before_exec() -> bool {
             }
             DescriptorKind::Socket(index) => give_holder_back(index),
             DescriptorKind::Epoll(index) if !stays_open(fd) => family::give_back(index),
+            DescriptorKind::Listener(_) if stays_open(fd) && is_borrowed() => {
+                shared::give_back_borrowed(fd);
+            }
+            DescriptorKind::Listener(_) if stays_open(fd) => shared::give_back(fd),
             _ => {}
         }
     }
@@ -270,6 +288,7 @@ fn stays_open(fd: i32) -> bool {
 /// have closed the original, so they are recognised by the addresses of their two ends.
 fn demote_renamed() {
     for fd in 0..3 {
+        delegated::take_back_renamed(fd);
         let Some(local) = call::local_address(fd).map(NetAddress::new) else { continue };
         let Some(peer) = call::peer_address(fd).map(NetAddress::new) else { continue };
         let is_it = |stream: &Stream| {
@@ -310,6 +329,7 @@ pub fn passing(fd: i32) {
     match table::kind(fd) {
         DescriptorKind::Socket(index) if !is_borrowed() => demote::leave(fd, index, Native::Passed),
         DescriptorKind::Early if !is_borrowed() => now_native(fd, fd),
+        DescriptorKind::Listener(_) if !is_borrowed() => shared::give_back(fd),
         DescriptorKind::Epoll(index) if !is_borrowed() => {
             shared_set::leave_to_kernel(index, Native::SharedSet)
         }

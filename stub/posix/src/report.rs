@@ -3,9 +3,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped};
+use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped, Unoffloaded};
+use heliostat_abi::offload::Group;
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
-use heliostat_abi::session::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
+use heliostat_abi::session::report::{self, Counter, Entry, OffloadCount};
+use heliostat_abi::session::report::{ENTRY_RECEIVED, ENTRY_SENT};
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
 
@@ -15,8 +17,8 @@ static CURRENT: Lock<Option<Arc<ReportPage>>> = Lock::new(None);
 /// Counts of this process before and between sessions; added to the page when one arrives. By
 /// offset from the counters' base, reasons included.
 static EARLY: Lock<[u64; PLACES]> = Lock::new([0; PLACES]);
-/// Eight-byte places from the first counter to the last reason.
-const PLACES: usize = (report::UNHELD_REASON_BASE - report::COUNTER_BASE) / 8 + report::REASONS_MAX;
+/// Eight-byte places from the first counter to the last word that is added to.
+const PLACES: usize = (report::ENTRIES - report::COUNTER_BASE) / 8;
 
 /// A session's report page; the stub is its only writer.
 struct ReportPage {
@@ -159,6 +161,33 @@ pub fn count_unlogged(reason: Unlogged) {
 /// Counts a flush of a durable file that was waited for.
 pub fn count_unheld(reason: Unheld) {
     add(report::unheld_reason(reason), 1);
+}
+
+/// Counts calls of a group that kernel cores made, or that their threads made.
+pub fn count_offloaded(group: Group, count: OffloadCount, many: u64) {
+    if many == 0 {
+        return;
+    }
+    add(report::offload_group(group, count), many);
+    if count == OffloadCount::Offloaded {
+        count_many(Counter::Offloaded, many);
+    }
+}
+
+/// Counts calls that their threads made, for this reason.
+pub fn count_unoffloaded(reason: Unoffloaded, many: u64) {
+    if many != 0 && reason != Unoffloaded::None {
+        add(report::unoffloaded_reason(reason), many);
+    }
+}
+
+/// Says what a call of a group takes, in ns, as measured last.
+pub fn tell_offload_cost(group: Group, count: OffloadCount, ns: u64) {
+    let _critical = Critical::enter();
+    let current = CURRENT.lock();
+    if let Some(page) = current.as_ref() {
+        page.memory.atomic_u64(report::offload_group(group, count)).store(ns, Relaxed);
+    }
 }
 
 fn add(offset: usize, many: u64) {

@@ -35,6 +35,8 @@ pub enum DescriptorKind {
     Polled,
     /// A TCP socket that was put into epoll sets before it is connected (`net::watch::early`).
     Early,
+    /// One of ours, of which the program does not know (`net::delegated`).
+    Hidden,
 }
 
 fn encode(kind: DescriptorKind) -> u32 {
@@ -45,6 +47,7 @@ fn encode(kind: DescriptorKind) -> u32 {
         DescriptorKind::Listener(index) => 3 << INDEX_BITS | index,
         DescriptorKind::Polled => 4 << INDEX_BITS,
         DescriptorKind::Early => 4 << INDEX_BITS | 1,
+        DescriptorKind::Hidden => 4 << INDEX_BITS | 2,
     }
 }
 
@@ -55,6 +58,7 @@ fn decode(word: u32) -> DescriptorKind {
         2 => DescriptorKind::Epoll(index),
         3 => DescriptorKind::Listener(index),
         4 if index == 1 => DescriptorKind::Early,
+        4 if index == 2 => DescriptorKind::Hidden,
         4 => DescriptorKind::Polled,
         _ => DescriptorKind::Unknown,
     }
@@ -167,6 +171,7 @@ mod tests {
         for kind_in in indexed.into_iter().chain([
             DescriptorKind::Polled,
             DescriptorKind::Early,
+            DescriptorKind::Hidden,
             DescriptorKind::Unknown,
         ]) {
             assert!(set(1000, kind_in));

@@ -109,6 +109,12 @@ impl Area {
         AreaIo::new(&self.opened, options)
     }
 
+    /// Whether the handle is still of use: by the emulated way it is not once the control plane, or the
+    /// session, has ended. Two loads.
+    pub fn is_kept(&self) -> bool {
+        self.opened.device.is_some() || self.opened.shared.control.stands()
+    }
+
     /// The descriptor that came with the handle, by the direct way; not one of its devices'.
     pub fn descriptor(&self) -> Option<i32> {
         self.opened.device.as_ref().map(AsRawFd::as_raw_fd)

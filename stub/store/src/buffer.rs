@@ -33,6 +33,22 @@ impl Drop for AreaBuffer {
 }
 
 impl AreaBuffer {
+    /// The same for one operation: where the window has no room now it is memory of this process, whose
+    /// bytes are copied when there is some.
+    pub(crate) fn for_now(opened: &Opened, bytes: usize) -> Result<AreaBuffer, StoreError> {
+        match AreaBuffer::new(opened, bytes) {
+            Err(StoreError::Device(_)) => {
+                Ok(AreaBuffer { buffer: Buffer::new(bytes)?, place: None })
+            }
+            made => made,
+        }
+    }
+
+    /// Whether it is a part of the window, which others wait for.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.place.is_some()
+    }
+
     /// By the emulated way a part of the window, else memory of this process.
     pub(crate) fn new(opened: &Opened, bytes: usize) -> Result<AreaBuffer, StoreError> {
         if opened.device.is_some() {

@@ -8,6 +8,7 @@
 //! place, or no room in the ring, waits for what is under way: of this device, or of others of the process.
 
 use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use crate::error::of_link;
 use crate::link::Link;
 use crate::opened::Opened;
 use crate::pages::PageRun;
+use crate::watched::Watch;
 
 /// Bytes that one operation moves.
 const PART_BYTES: u64 = 256 << 10;
@@ -41,6 +43,8 @@ pub(crate) struct EmulatedDevice {
     /// By tag.
     under_way: HashMap<u64, Part>,
     failed: Option<BlockError>,
+    /// Who hears of completions, once somebody has asked for a descriptor.
+    watch: Option<Watch>,
 }
 
 struct Begun {
@@ -79,6 +83,7 @@ impl EmulatedDevice {
             waiting: VecDeque::new(),
             under_way: HashMap::new(),
             failed: None,
+            watch: None,
         }
     }
 
@@ -89,9 +94,12 @@ impl EmulatedDevice {
                 self.waiting.push_front(part);
                 break;
             };
-            match self.link.connection.begin(&asked) {
-                Ok(tag) => drop(self.under_way.insert(tag, part)),
+            let tag = self.link.connection.next_tag();
+            self.watch.iter().for_each(|watch| watch.expect(tag));
+            match self.link.connection.begin_as(tag, &asked) {
+                Ok(()) => drop(self.under_way.insert(tag, part)),
                 Err(error) => {
+                    self.watch.iter().for_each(|watch| watch.give_up(tag));
                     part.run.take().into_iter().for_each(|run| self.link.give_back(run));
                     self.waiting.push_front(part);
                     return if error == SharedError::Full { Ok(()) } else { Err(of_link(error)) };
@@ -134,9 +142,10 @@ impl EmulatedDevice {
         loop {
             let under_way = &self.under_way;
             let is_own = |tag: u64| under_way.contains_key(&tag);
-            let found = match wait.take() {
-                Some(wait) => self.link.connection.wait_for_any(&is_own, wait),
-                None => self.link.connection.take_any(&is_own),
+            let found = match (&self.watch, wait.take()) {
+                (Some(watch), wait) => watch.take(wait),
+                (None, Some(wait)) => self.link.connection.wait_for_any(&is_own, wait),
+                (None, None) => self.link.connection.take_any(&is_own),
             };
             let Some(ended) = found.map_err(of_link)? else { return Ok(()) };
             self.part_ended(&ended, completions);
@@ -194,6 +203,14 @@ impl EmulatedDevice {
 }
 
 impl Device for EmulatedDevice {
+    fn event(&mut self) -> Option<Arc<OwnedFd>> {
+        if self.watch.is_none() {
+            let tags = self.under_way.keys().copied();
+            self.watch = Watch::begin(self.link.clone(), tags).ok();
+        }
+        self.watch.as_ref().map(Watch::descriptor)
+    }
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }

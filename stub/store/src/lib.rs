@@ -27,8 +27,10 @@ mod link;
 mod listing;
 mod opened;
 mod pages;
+mod queue;
 mod transfer;
 mod waited;
+mod watched;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,6 +42,7 @@ pub use buffer::AreaBuffer;
 pub use creation::NewArea;
 pub use device::{AreaIo, DEPTH};
 pub use error::StoreError;
+pub use queue::{AreaQueue, Ended};
 pub use heliostat_abi::store::name::OWN_USER;
 pub use heliostat_abi::store::{
     Alone, AreaKind, AreaRights, DurableBy, ListedArea, NotDone, OpenedArea, Spill, StoreInfo, Way,

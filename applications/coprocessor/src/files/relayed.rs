@@ -113,9 +113,16 @@ impl Files for Relayed {
                 (None, length.parse().map_err(|_| io::ErrorKind::InvalidData)?)
             }
             (Opening::Create, _) => self.ask(&format!("create\t{name}"), &[]).map(|_| (None, 0))?,
-            (Opening::Replace, _) => self.ask(&format!("replace\t{name}"), &[]).map(|_| (None, 0))?,
+            (Opening::Replace, _) => {
+                self.ask(&format!("replace\t{name}"), &[]).map(|_| (None, 0))?
+            }
         };
-        Ok(Arc::new(Open { files: self.clone(), name: name.to_owned(), bytes, length: Mutex::new(length) }))
+        Ok(Arc::new(Open {
+            files: self.clone(),
+            name: name.to_owned(),
+            bytes,
+            length: Mutex::new(length),
+        }))
     }
 
     fn list(&self, name: &str) -> io::Result<Vec<String>> {
@@ -128,7 +135,11 @@ impl Files for Relayed {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.cache.lock().expect("no thread panicked").blocks.retain(|(name, _), _| name != to && name != from);
+        self.cache
+            .lock()
+            .expect("no thread panicked")
+            .blocks
+            .retain(|(name, _), _| name != to && name != from);
         self.ask(&format!("rename\t{from}\t{to}"), &[]).map(|_| ())
     }
 }
@@ -150,7 +161,8 @@ impl Open {
         let mut cache = self.files.cache.lock().expect("no thread panicked");
         if !cache.blocks.contains_key(&key) {
             let start = number * BLOCK_BYTES as u64;
-            let block = self.files.ask(&format!("read\t{}\t{start}\t{BLOCK_BYTES}", self.name), &[])?.1;
+            let block =
+                self.files.ask(&format!("read\t{}\t{start}\t{BLOCK_BYTES}", self.name), &[])?.1;
             cache.keep(key.clone(), block);
         }
         let block = &cache.blocks[&key];
@@ -190,7 +202,12 @@ impl File for Open {
         }
         let mut length = self.length.lock().expect("no thread panicked");
         *length = (*length).max(offset + bytes.len() as u64);
-        self.files.cache.lock().expect("no thread panicked").blocks.retain(|(name, _), _| *name != self.name);
+        self.files
+            .cache
+            .lock()
+            .expect("no thread panicked")
+            .blocks
+            .retain(|(name, _), _| *name != self.name);
         Ok(())
     }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use heliostat_backend_uring::{transfer, Direction, Manner, Range};
+use heliostat_backend_uring::{transfer, Direction, Manner};
 
+use super::driver::{how, range_of};
 use super::{judge, FileDevice, EINVAL, LONE_WAIT_MIN};
+use crate::namespace::{flush_now, transfer_now};
 use crate::{BlockError, Buffer, Completion, Request};
 
 impl FileDevice {
@@ -66,12 +68,21 @@ impl FileDevice {
         buffer: &Buffer,
         manner: Manner,
     ) -> Result<(), BlockError> {
-        let range = Range { offset: buffer.at, len: buffer.bytes };
-        let answer = transfer(direction, &self.file, offset, (&buffer.memory, range), manner);
+        let (memory, range) = (&buffer.memory, range_of(buffer));
+        let answer = match &self.namespace {
+            None => transfer(direction, &self.file, offset, (memory, range), manner),
+            Some(is) => {
+                let how = how(direction, manner);
+                transfer_now(&self.file, is, offset, (memory, range), how)
+            }
+        };
         judge(answer.unwrap_or(-EINVAL), buffer.bytes)
     }
 
     pub(super) fn flush(&self) -> Result<(), BlockError> {
+        if let Some(is) = &self.namespace {
+            return judge(flush_now(&self.file, is), 0);
+        }
         rustix::fs::fdatasync(&*self.file)
             .map_err(|errno| BlockError::Device { errno: errno.raw_os_error() })
     }

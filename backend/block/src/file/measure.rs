@@ -97,7 +97,7 @@ pub(super) fn measure(
         together,
         together_dsync: together_dsync?,
         together_flush: together_flush?,
-        forced_unit_access: forced_unit_access(&device.file),
+        forced_unit_access: device.forced_unit_access(),
     })
 }
 
@@ -136,13 +136,23 @@ fn write_together(device: &mut FileDevice, offset: u64, all: &Buffer) -> Result<
 
 /// Whether the disk, or the disk under the file, has forced unit access.
 pub(super) fn forced_unit_access(file: &OwnedFd) -> Option<bool> {
+    told_by_queue(file, "fua").map(|told| told == "1")
+}
+
+/// Whether the disk takes bytes back.
+pub(super) fn discards(file: &OwnedFd) -> bool {
+    told_by_queue(file, "discard_max_bytes").is_some_and(|told| told != "0")
+}
+
+/// What the kernel tells of the disk, or of the disk under the file.
+fn told_by_queue(file: &OwnedFd, what: &str) -> Option<String> {
     let stat = rustix::fs::fstat(file.as_fd()).ok()?;
     let is_disk = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
     let device = if is_disk { stat.st_rdev } else { stat.st_dev };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     // A partition's queue is that of its disk, one folder up.
-    let told = ["queue/fua", "../queue/fua"].iter().find_map(|name| {
-        std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{name}")).ok()
+    let told = ["queue", "../queue"].iter().find_map(|folder| {
+        std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{folder}/{what}")).ok()
     })?;
-    Some(told.trim() == "1")
+    Some(told.trim().to_owned())
 }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use heliostat_backend_uring::By;
 
 use super::Durability;
+use crate::namespace::Namespace;
 use crate::Geometry;
 
 /// How a device is to be opened.
@@ -88,6 +89,9 @@ pub(super) struct Opened {
     pub(super) geometry: Geometry,
     pub(super) is_direct: bool,
     pub(super) is_disk: bool,
+    pub(super) namespace: Option<Namespace>,
+    /// Of a namespace: its disk, held so that nobody mounts it.
+    pub(super) beside: Option<OwnedFd>,
     pub(super) durability: Durability,
 }
 
@@ -97,23 +101,38 @@ const SECTOR_BYTES_MAX: u32 = 4096;
 const CREATE_BYTES: usize = 1 << 20;
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let is_disk = is_disk_at(path)?;
+    let what = what_is_at(path)?;
     // Of a disk O_EXCL refuses one that is mounted.
-    let exclusive = if is_disk { OFlags::EXCL } else { OFlags::empty() };
+    let exclusive = if what == What::Disk { OFlags::EXCL } else { OFlags::empty() };
     let file = open_as(path, OFlags::RDWR | exclusive, options)?;
     lock(&file)?;
-    look_at(file, is_disk)
+    let beside = if what == What::Namespace { hold_disk_of(path)? } else { None };
+    Ok(Opened { beside, ..look_at(file, what)? })
+}
+
+/// The disk that the kernel has for a namespace (/dev/nvme0n1 of /dev/ng0n1), taken for us alone.
+fn hold_disk_of(path: &Path) -> Result<Option<OwnedFd>, OpenError> {
+    let path = std::fs::canonicalize(path).map_err(|it| OpenError::system("open", &it))?;
+    let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix("ng"));
+    let Some(disk) = name.map(|name| path.with_file_name(format!("nvme{name}"))) else {
+        return Ok(None);
+    };
+    match rustix::fs::open(disk, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::BUSY) => Err(OpenError::InUse),
+        held => held.map(Some).map_err(OpenError::call("open")),
+    }
 }
 
 /// Of a file or a disk that another process may have the lock of.
 pub(super) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let is_disk = is_disk_at(path)?;
-    look_at(open_as(path, OFlags::RDONLY, options)?, is_disk)
+    let what = what_is_at(path)?;
+    look_at(open_as(path, OFlags::RDONLY, options)?, what)
 }
 
-fn is_disk_at(path: &Path) -> Result<bool, OpenError> {
+fn what_is_at(path: &Path) -> Result<What, OpenError> {
     let kind = rustix::fs::stat(path).map_err(OpenError::call("stat"))?;
-    is_disk(kind.st_mode)
+    what(kind.st_mode)
 }
 
 fn open_as(path: &Path, flags: OFlags, options: &Options) -> Result<OwnedFd, OpenError> {
@@ -132,25 +151,60 @@ fn open_as(path: &Path, flags: OFlags, options: &Options) -> Result<OwnedFd, Ope
 /// What was opened by somebody else.
 pub(super) fn adopt(file: OwnedFd) -> Result<Opened, OpenError> {
     let kind = rustix::fs::fstat(&file).map_err(OpenError::call("fstat"))?;
-    look_at(file, is_disk(kind.st_mode)?)
+    look_at(file, what(kind.st_mode)?)
 }
 
-/// Whether it is a disk, and not a file.
-fn is_disk(mode: u32) -> Result<bool, OpenError> {
+/// What a device is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    File,
+    Disk,
+    /// Or another device of characters: it is asked when it is open.
+    Namespace,
+}
+
+fn what(mode: u32) -> Result<What, OpenError> {
     match FileType::from_raw_mode(mode) {
-        FileType::RegularFile => Ok(false),
-        FileType::BlockDevice => Ok(true),
+        FileType::RegularFile => Ok(What::File),
+        FileType::BlockDevice => Ok(What::Disk),
+        FileType::CharacterDevice => Ok(What::Namespace),
         _ => Err(OpenError::NotADevice),
     }
 }
 
-fn look_at(file: OwnedFd, is_disk: bool) -> Result<Opened, OpenError> {
+fn look_at(file: OwnedFd, what: What) -> Result<Opened, OpenError> {
+    if what == What::Namespace {
+        return look_at_namespace(file);
+    }
     let flags = rustix::fs::fcntl_getfl(&file).map_err(OpenError::call("fcntl"))?;
     let is_direct = flags.contains(OFlags::DIRECT);
     let geometry = geometry(&file, is_direct)?;
     let forced = super::measure::forced_unit_access(&file).unwrap_or(false);
     let durability = if forced { Durability::Dsync } else { Durability::DsyncAlone };
-    Ok(Opened { file, geometry, is_direct, is_disk, durability })
+    let (is_disk, namespace, beside) = (what == What::Disk, None, None);
+    Ok(Opened { file, geometry, is_direct, is_disk, namespace, beside, durability })
+}
+
+fn look_at_namespace(file: OwnedFd) -> Result<Opened, OpenError> {
+    const ENOTTY: i32 = 25;
+    let is = Namespace::of(&file).map_err(|errno| match errno {
+        ENOTTY => OpenError::NotADevice,
+        errno => OpenError::System { call: "ioctl(NVME_IOCTL_ADMIN_CMD)", errno },
+    })?;
+    let geometry = Geometry {
+        bytes: is.sectors * u64::from(is.sector_bytes),
+        sector_bytes: is.sector_bytes,
+        // As the kernel has it for every device: words of four bytes.
+        memory_alignment: 4,
+        discard_zeroes: is.deallocated_is_zero,
+    };
+    if geometry.bytes == 0 {
+        return Err(OpenError::Empty);
+    }
+    let (is_direct, is_disk, namespace, beside) = (true, true, Some(is), None);
+    // Each command may have forced unit access.
+    let durability = Durability::Dsync;
+    Ok(Opened { file, geometry, is_direct, is_disk, namespace, beside, durability })
 }
 
 fn lock(file: &OwnedFd) -> Result<(), OpenError> {

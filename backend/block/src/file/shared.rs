@@ -20,6 +20,9 @@ use rustix::fs::{Mode, OFlags};
 use super::open;
 use super::{FileDevice, OpenError, Options};
 
+/// Where marks of those lie who have something alone: beyond every device, and beyond other marks there.
+const ALONE: u64 = (1 << 62) | (1 << 61);
+
 /// The open file of a device.
 #[derive(Clone, Debug)]
 pub struct SharedFile(Arc<OwnedFd>);
@@ -80,6 +83,37 @@ impl SharedFile {
             })?;
         }
         Ok(file)
+    }
+
+    /// Leaves a lock at a byte beyond the device, which says something of who has it to those who know where
+    /// to look. It goes with the last copy of the open file.
+    ///
+    /// # Errors
+    /// The kernel has no room for a lock.
+    pub fn leave_mark(&self, offset: u64) -> Result<(), OpenError> {
+        let call = "fcntl(F_OFD_SETLK)";
+        let left = lock_for_reading(self.0.as_fd(), offset, 1);
+        left.map_err(|errno| OpenError::System { call, errno: errno.0 })
+    }
+
+    /// Marks a granted device: who has it has what begins at an offset alone. The mark goes with the last copy
+    /// of its descriptor.
+    ///
+    /// # Errors
+    /// The kernel has no room for a lock.
+    pub fn mark_alone(granted: &OwnedFd, first: u64) -> Result<(), OpenError> {
+        lock_for_reading(granted.as_fd(), ALONE + first, 1).map_err(|errno| OpenError::System {
+            call: "fcntl(F_OFD_SETLK)",
+            errno: errno.0,
+        })
+    }
+
+    /// Whether somebody has such a mark.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn is_granted_alone(&self, first: u64) -> Result<bool, OpenError> {
+        self.is_granted(&[(ALONE + first, 1)])
     }
 
     /// Whether somebody has been granted some of these ranges and has not closed the last copy.

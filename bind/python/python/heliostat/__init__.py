@@ -10,14 +10,15 @@ and reads it, as a read-only array without a copy:
         snapshot.array()
 
 `heliostat.memory` has memory that several programs read and write, `heliostat.lock` locks that they share,
-`heliostat.log` logs and queues that are durable when they say so, `heliostat.rpc` functions that one serves
-and another calls, `heliostat.cluster` arrays that programs of several nodes share. A control plane is started if none runs.
+`heliostat.log` logs and queues that are durable when they say so, `heliostat.store` bytes with a name that
+outlive every program, `heliostat.rpc` functions that one serves and another calls, `heliostat.cluster` arrays
+that programs of several nodes share. A control plane is started if none runs.
 `run`, `status`, `explain`, `metrics` and `doctor` are the command line's.
 """
 
 from typing import TYPE_CHECKING
 
-from . import cluster, lock, log, memory, rpc
+from . import cluster, lock, log, memory, rpc, store
 from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
@@ -116,6 +117,7 @@ __all__ = [
     "rpc",
     "run",
     "status",
+    "store",
 ]
 
 if TYPE_CHECKING:

@@ -416,6 +416,45 @@ class LogEntries:
     def position(self) -> LogPosition:
         """Where the next entry begins."""
 
+class AreaHandle:
+    def __new__(cls, *arguments: Any) -> Self: ...
+    def read(self, offset: int, bytes: int) -> builtins.bytes:
+        """Bytes from any offset on."""
+    def read_into(self, offset: int, buffer: WriteableBuffer) -> None:
+        """The same into a contiguous buffer, as many as it has."""
+    def write(self, offset: int, buffer: ReadableBuffer, durable: bool = False) -> None:
+        """Writes a buffer's bytes to any offset; they last after a `flush`, or with `durable` when this
+        returns. What else lies in the first and the last sector is read before and written again."""
+    def flush(self) -> None:
+        """Makes last what was written before. After DeviceFailed nothing is known of what was written since
+        the last flush."""
+    def zero(self, offset: int, bytes: int) -> None:
+        """Makes whole sectors read as zero."""
+    def discard(self, offset: int, bytes: int) -> None:
+        """The same, and gives them back to the device until they are written."""
+    def resize(self, bytes: int) -> None:
+        """Gives it another size, a multiple of the grain. Bytes that it gains are zero. Raises Full, Denied,
+        InUse where another process drives what it would lose."""
+    def delete(self) -> None:
+        """Ends the area, with all handles on it; this one is closed, whatever comes of it."""
+    def __len__(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def generation(self) -> int:
+        """What names it for ever: an area of the same name that is made later has another."""
+    @property
+    def sector_bytes(self) -> int: ...
+    @property
+    def grain_bytes(self) -> int:
+        """What its size is a multiple of."""
+    @property
+    def emulated_because(self) -> str | None:
+        """Why the control plane drives the device for this process; None where it does so itself."""
+    @property
+    def is_closed(self) -> bool: ...
+    def close(self) -> None: ...
+
 class LogHandle:
     def __new__(cls, *arguments: Any) -> Self: ...
     def _append(self, payload: ReadableBuffer, then: Callable[..., object] | None) -> LogPosition: ...

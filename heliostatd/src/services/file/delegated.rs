@@ -189,7 +189,9 @@ impl Daemon {
             pid: peer.pid,
             process: peer.pidfd.clone(),
             holder,
-            judge: delegated.known.judge(subject),
+            judge: delegated
+                .known
+                .judge(subject, self.services.socket.confined.get(&request.session)),
         };
         if let Err(OpenRequest { session, operation, .. }) = delegated.opener.open(request, caller)
         {

@@ -1,20 +1,26 @@
 //! How a store comes and goes: from the configuration, or shown to a control plane that runs.
 
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_abi::store::{NotDone, StoreInfo, StoreReply, StoreState, Why};
+use heliostat_service_grant::Rate;
 use tracing::{error, info, warn};
 
 use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
+use crate::recovery::{recover_areas, LeftLog};
 use crate::shares;
-use crate::state::store::{Event, Found, OpenStore, Opening, Place, State, StoreThread};
+use crate::state::store::{
+    durability, runs, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
+};
+use crate::home::beside;
 
 /// How long the start of the control plane waits for the store that the configuration names. If that
 /// takes longer, programs are told to try again.
@@ -24,11 +30,15 @@ impl Daemon {
     /// Opens the store that the configuration names, if it names one. A store that cannot be opened
     /// keeps nobody from the other services.
     pub(super) fn open_configured_store(&mut self) {
-        let Some(path) = self.parts.config.store.path.clone() else { return };
+        let kept = self.parts.home.as_ref().map(|home| beside(home.socket(), "store"));
+        self.services.store.kept = Kept::load(kept);
+        // One that was attached by hand is opened again, if it still is that one.
+        let attached = self.services.store.kept.attached();
+        let configured = self.parts.config.store.path.clone().map(|path| (path, None));
+        let found = configured.or(attached.map(|(path, identity)| (path, Some(identity))));
+        let Some((path, wanted)) = found else { return };
         let place = path.display().to_string();
-        let durable_by = self.parts.config.store.durable_by;
-        let from = Place::Path(path);
-        self.begin_store(Opening { place: from, durable_by }, place, None);
+        self.begin_store(self.opening(Place::Path(path), wanted), place, None);
         let thread = self.services.store.thread.as_ref();
         let told = thread.map(|thread| thread.wait(START_WAIT));
         if let Some(Ok(event)) = told {
@@ -56,8 +66,7 @@ impl Daemon {
         let place = std::fs::read_link(from.path()).unwrap_or_else(|_| from.path());
         let sequence = self.sequence_of(id)?;
         let waiter = (id, sequence);
-        let durable_by = self.parts.config.store.durable_by;
-        let opening = Opening { place: from, durable_by };
+        let opening = self.opening(from, None);
         self.begin_store(opening, place.display().to_string(), Some(waiter));
         if let State::None(why) = &self.services.store.state {
             return Err(NotDone::told(Why::NotOpened, why.clone()).into());
@@ -65,6 +74,11 @@ impl Daemon {
         self.answer_later(id);
         // Not sent: `answer_later` says so.
         Ok(Reply::Done.into())
+    }
+
+    fn opening(&self, place: Place, wanted: Option<[u8; 16]>) -> Opening {
+        let config = &self.parts.config.store;
+        Opening { place, wanted, durability: config.durability, discard: config.discard }
     }
 
     fn begin_store(&mut self, opening: Opening, place: String, waiter: Option<(ObjectId, u32)>) {
@@ -87,11 +101,14 @@ impl Daemon {
         let answer = match result {
             Ok(found) => {
                 let limits = shares::store(&self.parts.config);
-                let open = OpenStore::new(place, *found, limits, |uid| self.holder_of(uid));
+                let left = left_logs(&found);
+                let mut open = OpenStore::new(place, *found, limits, |uid| self.holder_of(uid));
                 let (areas, free) = (open.areas.count(), open.numbers.free_bytes);
                 info!(store = open.place, areas, free, "the store is open");
+                recover_logs(&mut open, left);
                 self.services.store.state = State::Open(Box::new(open));
                 self.give_loops_device();
+                self.keep_store(waiter.is_some());
                 Ok(reply(&StoreReply::Store(self.store_info())))
             }
             Err(why) => {
@@ -105,6 +122,28 @@ impl Daemon {
         if let Some((session, sequence)) = waiter {
             self.answer_store_late(session, sequence, answer);
         }
+    }
+
+    /// Of a store that was opened: has what was said of its areas hold again, and keeps where it lies, if
+    /// somebody has shown it.
+    fn keep_store(&mut self, is_shown: bool) {
+        let mut effects = Vec::new();
+        let store = &mut self.services.store;
+        let State::Open(open) = &mut store.state else { return };
+        let (identity, place) = (open.facts.identity, PathBuf::from(&open.place));
+        if is_shown && place.is_absolute() {
+            store.kept.set_attached(Some((place, identity)));
+        }
+        let rates = store.kept.rates(&identity);
+        let all: Vec<_> = open.areas.list(0, "", |_| true).collect();
+        store.kept.forget(&identity, |of| all.iter().any(|area| area.generation == of));
+        for area in all {
+            let Some(per_second) = rates.get(&area.generation).copied() else { continue };
+            let rate = Rate { per_second, burst: per_second };
+            // Nobody has a handle yet, so nothing stands in the way.
+            let _ = open.areas.set_rate(area.area, rate, &mut effects);
+        }
+        self.carry_out_store(effects);
     }
 
     /// Lets go of the store, on whose areas nobody has a handle.
@@ -121,6 +160,7 @@ impl Daemon {
             return Err(Why::Busy.into());
         }
         self.close_store("it was detached");
+        self.services.store.kept.set_attached(None);
         Ok(Reply::Done.into())
     }
 
@@ -204,5 +244,22 @@ impl Daemon {
             error!(store = open.place, why, "the device of the store has failed");
             open.failed = Some(why);
         }
+    }
+}
+
+/// Logs of durable files that an earlier run of the machine has left.
+fn left_logs(found: &Found) -> Vec<LeftLog> {
+    let left = found.areas.iter().filter(|it| it.is_left).map(|it| {
+        let (generation, name) = (it.area.generation, it.area.name.to_string());
+        LeftLog { generation, name, owner: it.area.owner, runs: runs(&it.pieces) }
+    });
+    left.collect()
+}
+
+/// Has them put into their files, but those that a program still drives: the machine has not crashed for it.
+fn recover_logs(open: &mut OpenStore, mut left: Vec<LeftLog>) {
+    left.retain(|log| !open.is_granted(log.generation, 0));
+    if !left.is_empty() {
+        open.recovering = recover_areas(left, &open.file, durability(open.facts.durable_by));
     }
 }

@@ -12,7 +12,8 @@ use heliostat_abi::store::{
 };
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
-use heliostat_service_store::{Asker, Key, Opening, Wanted};
+use heliostat_backend_block::SharedFile;
+use heliostat_service_store::{AreaView, Asker, Key, Opening, Wanted};
 use tracing::{debug, warn};
 
 use super::no::{reply, No};
@@ -42,10 +43,16 @@ impl Daemon {
     ) -> Result<Answer, No> {
         self.usable_store()?;
         let key = Key { uid, name };
+        self.check_recovered(&key, rights)?;
         let is_allowed = self.judge_open(asker, &key, rights)?;
         let untrusted = self.distrusted(asker)?;
         let opening = Opening { rights, way, alone, untrusted, is_allowed };
+        let before = self.usable_store()?.known_of(&key);
         let (handle, way) = self.open_handle(asker, &key, &opening)?;
+        if let Some(no) = self.strangers(before, &opening) {
+            self.close_handle(asker.session, handle)?;
+            return Err(no);
+        }
         let Way::Direct = way else { return self.opened_area(asker.session, handle, None) };
         match self.grant_device(asker.session, handle) {
             Ok(device) => self.opened_area(asker.session, handle, Some(device)),
@@ -57,6 +64,31 @@ impl Daemon {
                 self.opened_area(asker.session, handle, None)
             }
         }
+    }
+
+    /// Who may write an area waits until the log in it has been put into its files.
+    fn check_recovered(&mut self, key: &Key, rights: AreaRights) -> Result<(), No> {
+        let open = self.usable_store()?;
+        let generation = open.areas.resolve(key).and_then(|id| open.areas.view(id));
+        let is_recovering = generation.is_some_and(|it| open.recovering.has(it.generation));
+        match is_recovering && !AreaRights::READ.have(rights) {
+            true => Err(Why::Busy.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Why a handle is not to be had because of programs that are older than this control plane, and have
+    /// the area directly: no session here knows of them, but the kernel's locks tell.
+    fn strangers(&mut self, before: Option<AreaView>, opening: &Opening) -> Option<No> {
+        let (before, open) = (before?, self.services.store.open()?);
+        let rights = opening.rights;
+        let changes = rights.have(AreaRights::WRITE) || rights.have(AreaRights::MANAGE);
+        let is_alone = opening.alone.shuts_out();
+        if before.alone.is_none() && (is_alone || changes) && open.has_stranger_alone(before.generation) {
+            return Some(Why::HasAlone.into());
+        }
+        let has_strangers = is_alone && before.direct == 0 && open.is_granted(before.generation, 0);
+        has_strangers.then(|| NotDone::of(Why::HasWriters, 0, 1).into())
     }
 
     fn open_handle(
@@ -124,7 +156,12 @@ impl Daemon {
         let view = open.areas.view(held.area).ok_or(Code::Internal)?;
         let pieces = open.pieces(view.generation);
         let ranges: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.bytes)).collect();
+        let first = ranges.first().map_or(0, |(offset, _)| *offset);
         let device = open.file.grant(&ranges, held.rights.have(AreaRights::WRITE));
+        let device = match (device, held.alone) {
+            (Ok(device), true) => SharedFile::mark_alone(&device, first).map(|()| device),
+            (device, _) => device,
+        };
         device.map_err(|error| {
             warn!(%session, %error, "the device is not opened for a program: it is served");
             Code::Internal.into()

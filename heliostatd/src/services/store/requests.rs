@@ -150,6 +150,10 @@ impl Daemon {
         let set = self.usable_store()?.areas.set_rate(view.area, rate, &mut effects);
         self.carry_out_store(effects);
         set.map_err(|refusal| self.no_of(id, refusal))?;
+        let store = &mut self.services.store;
+        if let Some(identity) = store.open().map(|open| open.facts.identity) {
+            store.kept.set_rate(identity, view.generation, per_second);
+        }
         Ok(Reply::Done.into())
     }
 

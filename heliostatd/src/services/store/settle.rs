@@ -3,6 +3,7 @@
 //! A loop that is not there has nothing under way: what it would be asked is answered at once, and may
 //! bring effects of its own, until there are none.
 
+use std::collections::HashSet;
 use std::sync::mpsc::TryRecvError;
 
 use heliostat_abi::name::ObjectId;
@@ -150,11 +151,27 @@ impl Daemon {
             }
             return;
         }
-        if open.forget(area) {
+        let identity = open.facts.identity;
+        let was_known = open.forget(area);
+        self.forget_rates(&identity);
+        if was_known {
             if let Some(loops) = &self.services.store.loops {
                 loops.tell_all(|| StoreOrder::Gone { area });
             }
         }
+    }
+
+    /// What is kept of areas that are gone goes, too.
+    fn forget_rates(&mut self, identity: &[u8; 16]) {
+        let store = &mut self.services.store;
+        let State::Open(open) = &store.state else { return };
+        let rates = store.kept.rates(identity);
+        if rates.is_empty() {
+            return;
+        }
+        let there: HashSet<u64> =
+            open.areas.list(0, "", |_| true).map(|area| area.generation).collect();
+        store.kept.forget(identity, |generation| there.contains(&generation));
     }
 
     /// Attends to what the thread of the store and the loops tell.

@@ -173,7 +173,7 @@ impl StoreLoops {
 }
 
 /// The way of durable writes, as devices name it.
-fn durability(by: DurableBy) -> Durability {
+pub fn durability(by: DurableBy) -> Durability {
     match by {
         DurableBy::Dsync => Durability::Dsync,
         DurableBy::Flush => Durability::Flush,

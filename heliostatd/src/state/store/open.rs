@@ -7,9 +7,11 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaKind, AreaName, AreaRights, Piece, StoreInfo, StoreState};
 use heliostat_backend_block::SharedFile;
 use heliostat_service_grant::{Holder, Meter, Rate};
-use heliostat_service_store::{Areas, Key, Limits, Stored};
+use heliostat_service_store::{AreaView, Areas, Key, Limits, Stored};
 use heliostat_storefile::Kind;
 use tracing::warn;
+
+use crate::recovery::Recovering;
 
 use super::thread::{Facts, Found, FoundArea, Numbers};
 
@@ -38,6 +40,8 @@ pub struct OpenStore {
     pub areas: Areas,
     /// Why the device has failed, if it has.
     pub failed: Option<String>,
+    /// Areas whose logs are put into their files: nobody else writes them meanwhile.
+    pub recovering: Recovering,
     /// Areas that loops know.
     pub known: HashSet<ObjectId>,
     /// Loops that have something under way behind the new end of an area.
@@ -64,11 +68,17 @@ impl OpenStore {
             file,
             areas: Areas::new(limits, stored),
             failed: None,
+            recovering: Recovering::default(),
             known: HashSet::new(),
             unquiet: HashMap::new(),
             pieces,
             meters: HashMap::new(),
         }
+    }
+
+    /// The area of a name, if there is one.
+    pub fn known_of(&self, key: &Key) -> Option<AreaView> {
+        self.areas.resolve(key).and_then(|area| self.areas.view(area))
     }
 
     /// Where an area lies.
@@ -124,11 +134,18 @@ impl OpenStore {
         })
     }
 
+    /// Whether a program has an area alone, directly, of which no session here knows: it is older than this
+    /// control plane.
+    pub fn has_stranger_alone(&self, generation: u64) -> bool {
+        let Some(first) = self.pieces(generation).first().copied() else { return false };
+        // Where the kernel does not tell nobody is let in.
+        self.file.is_granted_alone(first.offset).unwrap_or(true)
+    }
+
     /// What people are told of it.
     pub fn info(&self, direct_max: usize) -> StoreInfo {
         let Facts { identity, bytes, data_bytes, areas_max, grain_bytes, .. } = self.facts;
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let forced = self.facts.costs.and_then(|costs| costs.forced_unit_access);
         StoreInfo {
             state: if self.failed.is_some() { StoreState::Failed } else { StoreState::Open },
             durable_by: self.facts.durable_by,
@@ -146,8 +163,8 @@ impl OpenStore {
             direct: number(self.areas.handle_count().1),
             direct_max: number(direct_max),
             is_past_cache: self.facts.is_past_cache,
-            is_forced: forced == Some(true),
-            does_discard: self.facts.does_discard,
+            is_forced: self.facts.is_forced,
+            does_discard: self.numbers.does_discard,
             discarded_bytes: self.numbers.discarded_bytes,
             text: self.place.clone(),
         }

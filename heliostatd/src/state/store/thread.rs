@@ -16,11 +16,14 @@ use std::time::{Duration, Instant};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaKind, DurableBy, Piece};
 use heliostat_backend_block::{
-    Costs, Device, Durability, FileDevice, OpenError, Options, SharedFile,
+    Costs, Device, Durability, FileDevice, OpenError, Options, Run, SharedFile,
 };
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
 use heliostat_service_store::{Failed, Order};
-use heliostat_storefile::{Area, Create, Kind, Name, StoreError};
+use heliostat_control::config::{Discard as Discards, DurableWrites};
+use heliostat_storefile::{Area, Create, DurableBy as Kept, Identity, Kind, Name, StoreError};
+
+use crate::recovery;
 
 /// Bytes that are zeroed before it is looked for orders again.
 const ZERO_BYTES: u64 = 4 << 20;
@@ -58,8 +61,12 @@ impl Place {
 pub struct Opening {
     /// Which file or disk.
     pub place: Place,
-    /// How writes are made durable, if it is not to be measured.
-    pub durable_by: Option<DurableBy>,
+    /// Which store is wanted, if not any.
+    pub wanted: Option<[u8; 16]>,
+    /// How writes are made durable.
+    pub durability: DurableWrites,
+    /// Whether what areas lose is given back to the device.
+    pub discard: Discards,
 }
 
 /// What does not change of an open store.
@@ -85,8 +92,8 @@ pub struct Facts {
     pub costs: Option<Costs>,
     /// Whether bytes go past the page cache.
     pub is_past_cache: bool,
-    /// Whether what areas lose is given back to the device, once it is zeroed.
-    pub does_discard: bool,
+    /// Whether the disk is known to have forced unit access.
+    pub is_forced: bool,
 }
 
 /// What changes.
@@ -98,6 +105,9 @@ pub struct Numbers {
     pub zeroing_bytes: u64,
     /// Changes so far.
     pub sequence: u64,
+    /// Whether what areas lose is given back to the device, once it is zeroed; null where the device has
+    /// refused it since.
+    pub does_discard: bool,
     /// Bytes that were given back to the device since the store was opened.
     pub discarded_bytes: u64,
 }
@@ -122,6 +132,8 @@ pub struct FoundArea {
     pub area: Area,
     /// Where it lies.
     pub pieces: Arc<[Piece]>,
+    /// An earlier run of the machine has left a log of durable files in it.
+    pub is_left: bool,
 }
 
 /// An area that was made or changed.
@@ -223,16 +235,11 @@ fn run(opening: &Opening, orders: &Receiver<(ObjectId, Order)>, teller: &Teller)
 fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String> {
     let device = open_device(opening).map_err(|error| error.to_string())?;
     let (file, is_past_cache) = (device.shared(), device.is_direct());
-    let mut store = StoreOnDevice::open(device, None).map_err(|error| error.to_string())?;
-    let costs = match opening.durable_by {
-        None => measure(&mut store)?,
-        Some(_) => None,
-    };
-    let durability = store.device_mut().durability();
-    let durable_by = opening.durable_by.unwrap_or_else(|| match costs {
-        Some(costs) => named(costs.best()),
-        None => named(durability),
-    });
+    let (is_forced, does_discard) = (device.forced_unit_access(), does_discard(opening.discard, &device));
+    let wanted = opening.wanted.map(Identity);
+    let mut store = StoreOnDevice::open(device, wanted).map_err(|error| error.to_string())?;
+    store.discard_zeroed(does_discard);
+    let (durable_by, costs) = chosen(&mut store, opening.durability)?;
     let (geometry, superblock) = (store.device_mut().geometry(), *store.store().superblock());
     let facts = Facts {
         identity: superblock.identity.0,
@@ -245,12 +252,25 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
         durable_by,
         costs,
         is_past_cache,
-        does_discard: false,
+        is_forced: is_forced == Some(true),
     };
     let areas = store.store().areas().iter();
-    let areas = areas.map(|area| FoundArea { area: area.clone(), pieces: pieces(&store, area) });
+    let areas = areas.map(|area| {
+        let (area, pieces) = (area.clone(), pieces(&store, area));
+        let is_left = area.kind == Kind::Log && recovery::is_left(&file, &runs(&pieces));
+        FoundArea { area, pieces, is_left }
+    });
     let (areas, numbers) = (areas.collect(), numbers(&store));
     Ok((store, Found { facts, numbers, file, areas }))
+}
+
+/// Of a file a hole is no gift: its next first write has to find room, and takes a hundred times as long.
+fn does_discard(wanted: Discards, device: &FileDevice) -> bool {
+    match wanted {
+        Discards::Yes => device.discards(),
+        Discards::Auto => device.is_disk() && device.discards(),
+        Discards::No => false,
+    }
 }
 
 fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
@@ -262,6 +282,25 @@ fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
             opened => return opened,
         }
     }
+}
+
+/// How writes are made durable, and what that was chosen by where it is measured now: the configuration
+/// says it, or the store keeps it since it was made. One that does not is measured, and keeps it from then
+/// on, if its format has a place for it.
+fn chosen(
+    store: &mut StoreOnDevice<FileDevice>,
+    wanted: DurableWrites,
+) -> Result<(DurableBy, Option<Costs>), String> {
+    match (wanted, store.store().superblock().durable_by) {
+        (DurableWrites::By(by), _) => return Ok((by, None)),
+        (DurableWrites::Kept, Some(kept)) => return Ok((of_store(kept), None)),
+        (DurableWrites::Kept, None) | (DurableWrites::Measured, _) => {}
+    }
+    let Some(costs) = measure(store)? else {
+        return Ok((named(store.device_mut().durability()), None));
+    };
+    store.keep(kept_as(costs.best())).map_err(|error| error.to_string())?;
+    Ok((named(costs.best()), Some(costs)))
 }
 
 /// Measures durable writes at the end of the second copy of the table, whose bytes are written again as
@@ -325,18 +364,25 @@ fn zero(store: &mut StoreOnDevice<FileDevice>, teller: &Teller) -> Option<String
 }
 
 fn numbers(store: &StoreOnDevice<FileDevice>) -> Numbers {
+    let (does_discard, discarded_bytes) = store.discards();
     let store = store.store();
     Numbers {
         free_bytes: store.free_bytes(),
         zeroing_bytes: store.zeroing_bytes(),
         sequence: store.sequence(),
-        discarded_bytes: 0,
+        does_discard,
+        discarded_bytes,
     }
 }
 
 fn pieces(store: &StoreOnDevice<FileDevice>, area: &Area) -> Arc<[Piece]> {
     let all = area.pieces(store.store().superblock(), 0, area.bytes).unwrap_or_default();
     all.into_iter().map(|it| Piece { offset: it.offset, bytes: it.bytes }).collect()
+}
+
+/// The same, as devices name it.
+pub fn runs(pieces: &[Piece]) -> Vec<Run> {
+    pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }).collect()
 }
 
 fn kind_of(kind: AreaKind) -> Kind {
@@ -347,7 +393,24 @@ fn kind_of(kind: AreaKind) -> Kind {
     }
 }
 
-/// The way of durable writes, as the protocol names it.
+/// The way of durable writes, as a store keeps it.
+fn kept_as(durability: Durability) -> Kept {
+    match durability {
+        Durability::Dsync => Kept::Dsync,
+        Durability::Flush => Kept::Flush,
+        Durability::DsyncAlone => Kept::DsyncAlone,
+    }
+}
+
+fn of_store(kept: Kept) -> DurableBy {
+    match kept {
+        Kept::Dsync => DurableBy::Dsync,
+        Kept::Flush => DurableBy::Flush,
+        Kept::DsyncAlone => DurableBy::DsyncAlone,
+    }
+}
+
+/// The same, as the protocol names it.
 fn named(durability: Durability) -> DurableBy {
     match durability {
         Durability::Dsync => DurableBy::Dsync,

@@ -9,7 +9,7 @@ use libc::pollfd;
 
 use crate::net::socket::{self, Connection, Socket, Stage, Stream};
 use crate::net::watch::polled;
-use crate::net::{accept, demote, early, ready, shadow};
+use crate::net::{accept, demote, early, ready, shadow, shared};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Critical, Interrupts};
 use crate::{flush, waiting, Answer};
@@ -54,6 +54,7 @@ pub(super) fn poll_alone(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Opti
     if fds.iter().all(|entry| table::is_unknown(entry.fd)) {
         return None;
     }
+    shared::polled(fds.iter().map(|entry| entry.fd));
     let mut polled = polled_in(fds);
     if polled.is_empty() {
         return None;
@@ -158,6 +159,10 @@ fn look(fds: &mut [pollfd], watched: &[Watched]) -> usize {
 
 fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     let socket = socket::at(index);
+    if socket.is_native() {
+        // Another thread has taken it back to the kernel since this call began.
+        return call::events_now(fd, wanted) as u16 as u32;
+    }
     shadow::doubt(fd, socket, stream);
     let is_early = socket.is_early();
     if waits_for_kernel(socket, wanted) {

@@ -17,7 +17,7 @@ use super::files::{Failures, File, Files, FILES_MAX};
 use super::log::{Appended, LogSink};
 use super::order::{Order, Wait};
 use super::sink::FileSink;
-use super::{clear, raise, BUSY, FAILED, KEPT, UNTOLD};
+use super::{clear, raise, worth, BUSY, FAILED, KEPT, UNTOLD};
 use crate::report;
 
 #[cfg(feature = "flush-faults")]
@@ -116,6 +116,7 @@ impl Flushes {
                 if !self.next.add(file) {
                     return false;
                 }
+                worth::note_begun(file.identity);
                 Some(Wait::Files(self.next_number()))
             }
         };

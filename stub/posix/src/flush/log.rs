@@ -10,20 +10,18 @@
 //! and the log is empty, durably.
 
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliostat_abi::code::Unlogged;
 use heliostat_backend_durable::entry::{Head, HEAD_BYTES};
-use heliostat_backend_durable::{Boot, Opened};
 use heliostat_backend_log::{Log, Position};
-use heliostat_backend_uring::By;
 use heliostat_base::call;
+use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
 use super::kept::{Kept, KeptFiles};
-use super::own;
+use super::place::{self, InUse};
+use super::{own, worth};
 use crate::thread;
 
 /// Read from the page cache at once.
@@ -31,13 +29,8 @@ const COPY_BYTES: usize = 8 << 10;
 /// A checkpoint is begun when the log is full to one half, and must have ended by three quarters.
 const BEGIN_AT: (u64, u64) = (1, 2);
 const FULL_AT: (u64, u64) = (3, 4);
-
-static PATH: OnceLock<PathBuf> = OnceLock::new();
-
-/// Sets where the log lies, once, at start.
-pub fn set(path: PathBuf) {
-    let _ = PATH.set(path);
-}
+/// Between two times that a log is asked for which was lost.
+const ASKED_AGAIN_NS: u64 = 100_000_000;
 
 /// The log of this process, and the files that it is kept for.
 pub struct LogSink {
@@ -50,13 +43,10 @@ pub struct LogSink {
 
 enum Place {
     Unasked,
+    /// Who served it has ended; it is asked for again from then on.
+    Lost(u64),
     None(Unlogged),
     Open(Box<InUse>),
-}
-
-struct InUse {
-    opened: Opened,
-    boot: Boot,
 }
 
 /// What an append has come to.
@@ -75,7 +65,7 @@ impl LogSink {
     /// Appends what has come to a file since its last flush. An error makes it a flush of the file,
     /// and counts on that.
     pub fn append(&mut self, fd: i32, path: &[u8]) -> Result<Appended, Unlogged> {
-        if PATH.get().is_none() {
+        if !place::is_set() {
             return Err(Unlogged::None);
         }
         if thread::is_in_handler() {
@@ -84,6 +74,7 @@ impl LogSink {
         self.open()?;
         let (birth, bytes) = call::birth(fd).ok_or(Unlogged::Unreadable)?;
         let Some(kept) = self.kept.of(birth) else {
+            worth::judge_log((birth.device, birth.inode))?;
             self.kept.add(fd, birth, bytes, path)?;
             return Err(Unlogged::First);
         };
@@ -108,21 +99,29 @@ impl LogSink {
         match &self.place {
             Place::Open(_) => return Ok(()),
             Place::None(why) => return Err(*why),
-            Place::Unasked => {}
+            Place::Lost(again_at) if clock::monotonic_ns() < *again_at => {
+                return Err(Unlogged::LogFailed);
+            }
+            Place::Unasked | Place::Lost(_) => {}
         }
-        let found = find_log();
+        let was_lost = matches!(self.place, Place::Lost(_));
+        let found = place::open();
         if let Ok(used) = &found {
-            (self.tail, self.pushed) = (used.opened.log.end().at, used.opened.log.end().at);
-            used.opened.own.iter().flatten().for_each(|fd| _ = own::claim(*fd));
+            (self.tail, self.pushed) = (used.log.end().at, used.log.end().at);
+            used.own.iter().flatten().for_each(|fd| _ = own::claim(*fd));
         }
         let why = found.as_ref().err().copied();
-        self.place = found.map_or_else(Place::None, |used| Place::Open(Box::new(used)));
-        why.map_or(Ok(()), Err)
+        self.place = match found {
+            Ok(used) => Place::Open(Box::new(used)),
+            Err(_) if was_lost => Place::lost(),
+            Err(why) => Place::None(why),
+        };
+        why.map_or(Ok(()), |why| Err(if was_lost { Unlogged::LogFailed } else { why }))
     }
 
     fn log(&self) -> Option<&Log> {
         match &self.place {
-            Place::Open(used) => Some(&used.opened.log),
+            Place::Open(used) => Some(&used.log),
             _ => None,
         }
     }
@@ -132,9 +131,12 @@ impl LogSink {
         self.log().cloned()
     }
 
-    /// Hands what is appended to the device.
+    /// Hands what is appended to the device. Where nothing tells when that is done it counts as left:
+    /// who waits sees it through.
     pub fn push(&mut self) {
-        self.pushed = self.tail;
+        if self.descriptor().is_some() {
+            self.pushed = self.tail;
+        }
         if let Some(log) = self.log() {
             log.poll();
         }
@@ -148,10 +150,12 @@ impl LogSink {
     /// Up to where it is durable; goes on with what is under way.
     pub fn progress(&mut self) -> Result<u64, Errno> {
         let Place::Open(used) = &self.place else { return Ok(0) };
-        let log = &used.opened.log;
+        let log = &used.log;
         if log.end().at < self.pushed {
             log.poll();
-            self.pushed = self.tail;
+            if used.ring.is_some() {
+                self.pushed = self.tail;
+            }
         }
         log.check().map(|()| log.end().at).map_err(|_| Errno(libc::EIO))
     }
@@ -164,7 +168,7 @@ impl LogSink {
     /// Readable when the device has done something.
     pub fn descriptor(&self) -> Option<i32> {
         match &self.place {
-            Place::Open(used) => used.opened.ring,
+            Place::Open(used) => used.ring,
             _ => None,
         }
     }
@@ -212,15 +216,21 @@ impl LogSink {
         flushed
     }
 
-    /// Its descriptors stay open: what is under way may still be written.
+    /// Its descriptors stay open: what is under way may still be written. Where nobody can write it any more
+    /// it is asked for again: what it has has to be taken out of it.
     fn give_up(&mut self, why: Unlogged) {
+        if matches!(&self.place, Place::Open(used) if used.is_lost()) {
+            self.close();
+            self.place = Place::lost();
+            return;
+        }
         std::mem::forget(std::mem::replace(&mut self.place, Place::None(why)));
     }
 
     /// Closes the log, which is empty; the next flush opens it again.
     pub fn close(&mut self) {
         if let Place::Open(used) = std::mem::replace(&mut self.place, Place::Unasked) {
-            used.opened.own.iter().flatten().for_each(|fd| own::release(*fd));
+            used.own.iter().flatten().for_each(|fd| own::release(*fd));
         }
     }
 
@@ -230,38 +240,17 @@ impl LogSink {
         if let Place::Open(used) =
             std::mem::replace(&mut self.place, Place::None(Unlogged::LogInUse))
         {
-            used.opened.own.iter().flatten().for_each(|fd| _ = call::close(*fd));
+            used.own.iter().flatten().for_each(|fd| _ = call::close(*fd));
             std::mem::forget(used);
         }
         (self.tail, self.pushed) = (0, 0);
     }
 }
 
-fn find_log() -> Result<InUse, Unlogged> {
-    let path = PATH.get().ok_or(Unlogged::None)?;
-    let opened = on_higher_numbers(|| heliostat_backend_durable::open(path, Some(By::Uring)));
-    let opened = opened.map_err(|error| match error {
-        error if error.is_in_use() => Unlogged::LogInUse,
-        error if error.is_ringless() => Unlogged::NoRing,
-        _ => Unlogged::LogMissing,
-    })?;
-    let boot = Boot::now().map_err(|_| Unlogged::LogMissing)?;
-    let recovered = heliostat_backend_durable::recover(&opened.log, &boot, false);
-    match recovered {
-        Ok(outcome) if outcome.is_whole() => Ok(InUse { opened, boot }),
-        Ok(_) => Err(Unlogged::LogUnrecovered),
-        Err(_) => Err(Unlogged::LogMissing),
+impl Place {
+    fn lost() -> Self {
+        Self::Lost(clock::monotonic_ns() + ASKED_AGAIN_NS)
     }
-}
-
-/// Opens something while the three numbers that programs have plans for are taken.
-fn on_higher_numbers<R>(open: impl FnOnce() -> R) -> R {
-    let is_free = |fd: &i32| call::fcntl(*fd, libc::F_GETFD, 0).is_err();
-    let holders: Vec<_> =
-        (0..3).filter(is_free).filter_map(|_| std::fs::File::open("/dev/null").ok()).collect();
-    let opened = open();
-    drop(holders);
-    opened
 }
 
 fn is_beyond(log: &Log, end: u64, part: (u64, u64)) -> bool {
@@ -274,7 +263,7 @@ fn write_entry(
     kept: &Kept,
     (from, count): (u64, u64),
 ) -> Result<u64, Unlogged> {
-    let log = &used.opened.log;
+    let log = &used.log;
     let bytes = (HEAD_BYTES + kept.path.len()) as u64 + count;
     if bytes > log.longest() {
         return Err(Unlogged::Long);
@@ -330,14 +319,14 @@ mod tests {
     #[test]
     fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
         let stem = format!("heliostat-log-sink-{}", std::process::id());
-        let (place, path) =
+        let (log_path, path) =
             (std::env::temp_dir().join(&stem), std::env::temp_dir().join(stem + ".aof"));
-        heliostat_backend_durable::create(&place, 1 << 20).expect("a folder for a log");
+        heliostat_backend_durable::create(&log_path, 1 << 20).expect("a folder for a log");
         let mut file = std::fs::File::create(&path).expect("made");
         let (fd, name) = (file.as_raw_fd(), path.as_os_str().as_bytes());
         let mut sink = LogSink::new();
         assert_eq!(sink.append(fd, name).err(), Some(Unlogged::None), "nobody has named a log");
-        set(place.clone());
+        place::set(log_path.clone());
         sink = LogSink::new();
         file.write_all(b"first").expect("written");
         match sink.append(fd, name).err() {
@@ -361,6 +350,6 @@ mod tests {
         assert_eq!(sink.forget(), Ok(()));
         assert_eq!((log.begin(), sink.kept.iter().count()), (log.end(), 0));
         assert_eq!(sink.append(fd, name).err(), Some(Unlogged::First), "it begins anew");
-        let _ = (std::fs::remove_file(&place), std::fs::remove_file(&path));
+        let _ = (std::fs::remove_file(&log_path), std::fs::remove_file(&path));
     }
 }

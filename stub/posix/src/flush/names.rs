@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use heliostat_abi::place::DETECT_PREFIX;
 use heliostat_base::call;
 
 /// Longer paths are no file of ours.
@@ -12,12 +13,25 @@ pub const PATH_BYTES_MAX: usize = 1024;
 /// Between two patterns in the variable.
 pub const SEPARATOR: u8 = b'\n';
 
-static PATTERNS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+static PATTERNS: OnceLock<Vec<Pattern>> = OnceLock::new();
+
+/// A pattern, and whether a file of that name is durable only if it is seen to be appended to.
+struct Pattern {
+    text: Vec<u8>,
+    is_detecting: bool,
+}
 
 /// Sets the patterns, once, at start.
 pub fn set(patterns: &[u8]) {
-    let each = patterns.split(|byte| *byte == SEPARATOR).filter(|pattern| !pattern.is_empty());
-    let _ = PATTERNS.set(each.map(<[u8]>::to_vec).collect());
+    let each = patterns.split(|byte| *byte == SEPARATOR).map(Pattern::of);
+    let _ = PATTERNS.set(each.filter(|pattern| !pattern.text.is_empty()).collect());
+}
+
+impl Pattern {
+    fn of(line: &[u8]) -> Self {
+        let detecting = line.strip_prefix(DETECT_PREFIX.as_bytes());
+        Self { text: detecting.unwrap_or(line).to_vec(), is_detecting: detecting.is_some() }
+    }
 }
 
 /// No file is durable.
@@ -26,11 +40,15 @@ pub fn is_none() -> bool {
     PATTERNS.get().is_none_or(Vec::is_empty)
 }
 
-/// The path of what `fd` has open, if one of the patterns names it.
-pub fn durable_path(fd: i32, room: &mut [u8]) -> Option<&[u8]> {
+/// The path of what `fd` has open, if one of the patterns names it, and whether it has to be seen first
+/// how that file is used.
+pub fn durable_path(fd: i32, room: &mut [u8]) -> Option<(&[u8], bool)> {
     let patterns = PATTERNS.get().filter(|all| !all.is_empty())?;
     let path = call::path_of(fd, room)?;
-    patterns.iter().any(|pattern| names(pattern, path)).then_some(path)
+    let named = |pattern: &&Pattern| names(&pattern.text, path);
+    // Who names a file outright knows what it is.
+    let found = patterns.iter().filter(named).min_by_key(|pattern| pattern.is_detecting)?;
+    Some((path, found.is_detecting))
 }
 
 /// A pattern with a slash names a whole path, one without the last part of it.
@@ -73,6 +91,16 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_may_say_that_files_are_to_be_watched_first() {
+        let pattern = |line: &str| {
+            let Pattern { text, is_detecting } = Pattern::of(line.as_bytes());
+            (String::from_utf8(text).expect("text"), is_detecting)
+        };
+        assert_eq!(pattern("detect:*.wal"), ("*.wal".into(), true));
+        assert_eq!(pattern("*.aof"), ("*.aof".into(), false));
+    }
 
     #[test]
     fn patterns_name_files_by_their_last_part_or_their_whole_path() {

@@ -4,9 +4,10 @@ use heliostat_base::sync::AtomicI32;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::files::FILES_MAX;
+use super::place;
 
-/// The ring of flushes, the log and its ring, and one for each file that the log is kept for.
-const OWN_MAX: usize = 3 + FILES_MAX;
+/// The ring of flushes, those of the log, and one for each file that the log is kept for.
+const OWN_MAX: usize = 1 + place::OWN_MAX + FILES_MAX;
 const NONE: i32 = -1;
 
 static OWN: [AtomicI32; OWN_MAX] = [const { AtomicI32::new(NONE) }; OWN_MAX];

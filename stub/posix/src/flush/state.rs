@@ -17,7 +17,7 @@ use super::files::{File, Files};
 use super::flushes::faults;
 use super::flushes::{Flight, Flushes, DONE, ENDS, FAILED_FROM, ISSUED, SLEEPERS};
 use super::sink::{self, FileSink};
-use super::{clear, own, BUSY, KEPT, UNTOLD};
+use super::{clear, detect, own, worth, BUSY, KEPT, UNTOLD};
 
 /// A program that waits so soon after it has asked is one whose waits flush.
 const SOON_NS: u64 = 1_000_000;
@@ -70,6 +70,13 @@ pub fn kept(fd: i32) -> Option<u64> {
 pub fn keeps_any(first: u32, last: u32) -> bool {
     let state = STATE.lock();
     let found = state.log.kept.iter().any(|kept| (first..=last).contains(&(kept.fd as u32)));
+    found
+}
+
+/// Whether the log is kept for this file.
+pub fn keeps(identity: (u64, u64)) -> bool {
+    let state = STATE.lock();
+    let found = state.log.kept.iter().any(|kept| (kept.birth.device, kept.birth.inode) == identity);
     found
 }
 
@@ -248,6 +255,8 @@ pub fn failure_of(identity: (u64, u64)) -> Option<Errno> {
 /// In the child of a fork: what the parent has begun is the parent's.
 pub fn reset_in_forked_child() {
     STATE.reset_in_forked_child();
+    detect::reset_in_forked_child();
+    worth::reset_in_forked_child();
     let mut state = STATE.lock();
     state.sink.forget_in_forked_child();
     state.log.forget_in_forked_child();

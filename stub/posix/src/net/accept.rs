@@ -22,7 +22,7 @@ use super::early::proof;
 use super::socket::{self, Connection, Receiver, Socket, Stage, Stream};
 use super::undecided::{is_from, Lanes, Undecided};
 use super::watch::early;
-use super::{handover, kernel, listen, report_line, shadow};
+use super::{delegated, handover, kernel, listen, report_line, shadow};
 use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 use crate::Answer;
@@ -56,6 +56,9 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
         Ok(found) => found,
         Err(reason) => {
             doubt_control_plane(reason);
+            if delegated::accepted(fd, reason) {
+                return;
+            }
             return report_line::list_native(fd, Side::Server, Path::Native(reason));
         }
     };

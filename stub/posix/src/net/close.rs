@@ -10,7 +10,7 @@ use heliostat_base::call;
 use super::channel::Side;
 use super::early::proof::{self, Proof};
 use super::socket::{self, Connection, Socket, Stage, Stream};
-use super::{accept, demote, early, shadow, switch, watch};
+use super::{accept, delegated, demote, early, shadow, shared, switch, watch};
 use crate::report;
 use crate::thread::Critical;
 use crate::Answer;
@@ -22,12 +22,16 @@ pub fn closing(fd: i32, index: u32) {
     if !socket.release() {
         return;
     }
+    if let Some(page) = socket.shared_page.swap(0, Relaxed).checked_sub(1) {
+        shared::closed(page);
+    }
     watch::life::forget_socket(index);
     accept::decide(fd, index, Some(DoneEarly));
     if let Some(stream) = socket.stream() {
         end(Connection::new(fd, socket, &stream));
     }
     give_back_left(socket);
+    delegated::drop_hidden(socket);
     socket::free(index);
 }
 
@@ -52,6 +56,9 @@ fn end(connection: Connection<'_>) {
     if is_given_up(socket, stream) {
         return socket.let_go_of_left(stream);
     }
+    if delegated::is_lost_at_close(connection) {
+        return end_lost(connection);
+    }
     if !socket.let_go(stream) {
         return;
     }
@@ -64,6 +71,17 @@ fn end(connection: Connection<'_>) {
     }
     early::tell(connection, 0);
     finish(connection);
+}
+
+/// The loop that carried the connection was killed: what it had still to send is sent here, and the
+/// kernel closes.
+fn end_lost(connection: Connection<'_>) {
+    let Connection { fd, socket, .. } = connection;
+    demote::leave(fd, connection.index(), Native::LoopEnded);
+    if !socket.is_native() {
+        let _ = call::linger_zero(fd); // bytes are unread in the ring
+        socket.receiver.lock().leave();
+    }
 }
 
 /// Another process that holds this end has given the claim up: the slot may be another stream's.
@@ -157,6 +175,10 @@ fn is_proven(connection: Connection<'_>) -> bool {
 pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     let socket = socket::at(index);
     let _critical = Critical::enter();
+    if delegated::is_carried(socket) && how != libc::SHUT_WR {
+        demote::leave_at_once(fd, index, Native::Call);
+        return None;
+    }
     accept::decide(fd, index, Some(Native::Crossed));
     let begun = socket.stream()?;
     if !early::start_and_tell(Connection::new(fd, socket, &begun))

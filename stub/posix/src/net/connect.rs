@@ -19,7 +19,7 @@ use heliostat_client::session;
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stage, Stream};
 use super::watch::early;
-use super::{handover, kernel, report_line, requests, shadow, switch};
+use super::{delegated, handover, kernel, report_line, requests, shadow, switch};
 use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 
@@ -91,6 +91,8 @@ pub fn end(fd: i32, ticket: Ticket, answer: Result<usize, Errno>) {
     match (ticket, reached(fd, answer)) {
         (Ticket::NotOurs, _) => {}
         (Ticket::Native(_), Reached::Failed) => {}
+        (Ticket::Native(reason), Reached::Established { .. })
+            if delegated::connected(fd, reason) => {}
         (Ticket::Native(reason), _) => begin_native(fd, reason),
         (Ticket::Slot(slot, _), Reached::Failed) => {
             slot.abandon();

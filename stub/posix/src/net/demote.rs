@@ -7,7 +7,7 @@ use heliostat_abi::stream::channel::direction::SWITCHED;
 use heliostat_abi::stream::channel::SlotState;
 
 use super::socket::{self, Stage};
-use super::{accept, connect, switch, unflushed};
+use super::{accept, connect, delegated, switch, unflushed};
 use crate::flush;
 use crate::thread::Critical;
 
@@ -42,6 +42,9 @@ pub fn leave_at_once(fd: i32, index: u32, reason: Native) {
 pub fn follow(fd: i32, index: u32) {
     let _critical = Critical::enter();
     let Some(stream) = socket::at(index).stream() else { return };
+    if delegated::is_lost(socket::at(index), &stream) {
+        return leave(fd, index, Native::LoopEnded);
+    }
     match (socket::at(index).stage(), stream.slot.state()) {
         (Stage::Offered, SlotState::Offered) => {
             if switch::withdraw(fd, index, Native::NotAccepted) {

@@ -10,7 +10,7 @@ use heliostat_base::lock::Lock;
 use heliostat_client::session::{self, Standing};
 
 use super::channel::Channel;
-use super::{kernel, report_line, requests, shadow, watch};
+use super::{kernel, report_line, requests, shadow, shared, watch};
 use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 
@@ -47,7 +47,9 @@ pub fn listening(fd: i32) {
         return;
     }
     let _critical = Critical::enter();
-    let _ = register(fd);
+    if register(fd).is_ok() {
+        shared::join(fd);
+    }
 }
 
 /// At the start of a program: listening sockets that come with it (inetd, socket activation, a
@@ -64,19 +66,24 @@ pub fn executed() {
 pub fn noticed(fd: i32) -> bool {
     renew_if_due();
     if matches!(table::kind(fd), DescriptorKind::Listener(_)) {
+        shared::ready(fd);
         return true;
     }
     if !crate::is_enabled() || !kernel::is_listening(fd) {
         return false;
     }
     let _critical = Critical::enter();
-    register_unseen(fd).is_ok()
+    let is_registered = register_unseen(fd).is_ok();
+    shared::ready(fd);
+    is_registered
 }
 
 /// A listening socket on which nobody here saw what was set.
 fn register_unseen(fd: i32) -> Result<u32, Native> {
     shadow::options::set_elsewhere();
-    register(fd)
+    let index = register(fd)?;
+    shared::join(fd);
+    Ok(index)
 }
 
 /// Sockets that share an address (SO_REUSEPORT) share its registration: the control plane hands a
@@ -167,9 +174,11 @@ fn renew(fd: i32, index: u32, standing: &Standing) -> Result<(), Native> {
     if listener.epoch == standing.epoch {
         return Ok(());
     }
-    listener.port = requests::listen(fd)?.0;
+    listener.port = requests::listen(shared::listening_socket(fd).unwrap_or(fd))?.0;
     listener.epoch = standing.epoch;
     listener.seen = 0;
+    drop(listeners);
+    shared::renew(fd, standing.epoch);
     Ok(())
 }
 
@@ -208,6 +217,7 @@ pub fn withdraw_all() {
 /// Connections of `fd` will be accepted where no stub sees it: nobody shall offer it streams.
 pub fn withdraw(fd: i32) {
     let _critical = Critical::enter();
+    shared::give_back(fd);
     if let DescriptorKind::Listener(index) = table::take(fd) {
         closing(index);
     }
@@ -236,6 +246,7 @@ pub fn closing(index: u32) {
 /// In the child of a fork: the channels have to be attached by the child's own session.
 pub fn reset_in_forked_child() {
     LISTENERS.reset_in_forked_child();
+    shared::reset_in_forked_child();
     for listener in LISTENERS.lock().iter_mut().flatten() {
         listener.epoch = 0;
         std::mem::forget(std::mem::take(&mut listener.channels));

@@ -7,7 +7,7 @@ use heliostat_base::sys::Errno;
 
 use super::shadow::options::{self, BELLS, CORK, NODELAY, WIDE};
 use super::socket::{self, Connection, Socket};
-use super::{accept, demote, early, end, hold, shadow};
+use super::{accept, delegated, demote, early, end, hold, shadow};
 use crate::Answer;
 
 /// setsockopt(2): `None` passes it to the shadow as it is.
@@ -64,6 +64,7 @@ fn set_delay(fd: i32, index: u32, bit: u32, value: &[u8]) -> Answer {
     if is_on == (bit == NODELAY) {
         hold::push(fd, index);
     }
+    delegated::set_delay(index);
     Some(Ok(0))
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
-use super::end;
+use super::{delegated, end};
 use super::socket::{Socket, Stream};
 
 /// Readable (the numbers are those of epoll(7) and poll(2) alike).
@@ -34,6 +34,9 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
     let ended = socket.shadow_ended.load(Acquire);
     if flags == 0 && !ended && !socket.read_shut.load(Relaxed) {
         return (ready, false);
+    }
+    if ended && delegated::is_lost(socket, stream) {
+        return (ready, true);
     }
     let is_read = is_empty || (is_others && flags & TAKEN_BACK != 0);
     let has_switched = flags & SWITCHED != 0 && is_read;

@@ -21,7 +21,7 @@ use super::side_lock::{self, Half};
 use super::socket::{self, Connection, Socket, Stage, Stream};
 use super::transfer::PIECE_BYTES;
 use super::wait::{self, Blocked, Wake};
-use super::{accept, demote, end, rest, shadow, switch};
+use super::{accept, delegated, demote, end, rest, shadow, switch};
 use crate::report::Line;
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Began, Critical};
@@ -73,6 +73,7 @@ pub fn receive(
 ) -> Received {
     let socket = socket::at(index);
     if socket.is_native() {
+        delegated::finish_swap(fd, socket);
         return Received::Answer(None);
     }
     if flags & !KNOWN != 0 {
@@ -144,7 +145,7 @@ fn closed_meanwhile(answer: Result<usize, Errno>) -> Answer {
 /// Out-of-band data and the error queue are the kernel's: the first ends the direct path.
 #[cold]
 fn unusual(fd: i32, index: u32, flags: i32) -> Answer {
-    if flags & libc::MSG_ERRQUEUE == 0 {
+    if flags & libc::MSG_ERRQUEUE == 0 || delegated::is_carried(socket::at(index)) {
         demote::leave(fd, index, Native::Call);
     }
     None
@@ -346,6 +347,9 @@ fn when_empty(connection: Connection<'_>) -> ReceiveStep {
     }
     if switch::can_follow(connection) {
         return ReceiveStep::Leave(Native::PeerAsked);
+    }
+    if ended && delegated::is_lost(socket, stream) {
+        return ReceiveStep::Leave(Native::LoopEnded);
     }
     if ended || flags & RESET != 0 {
         end::settle(socket, stream);

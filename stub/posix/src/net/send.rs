@@ -19,7 +19,7 @@ use super::early;
 use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
-use super::{accept, commit, demote, end, hold, listen, rest, shadow, side_lock};
+use super::{accept, commit, delegated, demote, end, hold, listen, rest, shadow, side_lock};
 use crate::flush;
 use crate::thread::{self, Began, Critical};
 use crate::Answer;
@@ -48,6 +48,7 @@ enum SendStep {
 pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
     let socket = socket::at(index);
     if socket.is_native() {
+        delegated::finish_swap(fd, socket);
         return None;
     }
     if flags & !KNOWN != 0 {
@@ -375,6 +376,9 @@ fn is_doubtful(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 /// reset, so that the next is EPIPE.
 #[cold]
 fn to_a_gone_peer(socket: &Socket, stream: &Stream, source: &Source<'_>) -> SendStep {
+    if delegated::is_lost(socket, stream) {
+        return SendStep::Leave(Native::LoopEnded);
+    }
     end::settle(socket, stream);
     if socket.broken.load(Acquire) {
         return SendStep::Gone;

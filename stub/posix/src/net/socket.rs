@@ -130,6 +130,16 @@ pub struct Socket {
     pub send_buffer: AtomicI32,
     /// TCP_NODELAY and TCP_CORK as the program set them (bits 0 and 1); see `option`.
     pub delay_options: AtomicU32,
+    /// The hidden number of its TCP socket while a loop has that too (see `delegated`); 0: none has.
+    pub carried: AtomicI32,
+    /// Tells its shadow from other descriptors: the inode of that.
+    pub shadow_inode: AtomicU64,
+    /// How far that socket had come when the loop got it.
+    pub base_taken: AtomicU64,
+    /// See there.
+    pub base_given: AtomicU64,
+    /// It came from the queue of a shared listener: the place of its page, and one; else 0.
+    pub shared_page: AtomicU32,
     /// Why it is native, once both halves are.
     reason: AtomicU32,
 }
@@ -180,6 +190,11 @@ impl Socket {
             habits: [const { HabitCell::new() }; 2],
             send_buffer: AtomicI32::new(0),
             delay_options: AtomicU32::new(0),
+            carried: AtomicI32::new(0),
+            shadow_inode: AtomicU64::new(0),
+            base_taken: AtomicU64::new(0),
+            base_given: AtomicU64::new(0),
+            shared_page: AtomicU32::new(0),
             reason: AtomicU32::new(0),
         }
     }
@@ -285,6 +300,7 @@ impl Socket {
     /// How its bytes travel, for the report.
     pub fn path(&self) -> Path {
         match Native::from_number(self.reason.load(Acquire) as u8) {
+            None | Some(Native::None) if self.carried.load(Relaxed) != 0 => Path::Delegated,
             None | Some(Native::None) => Path::Direct,
             Some(reason) => Path::Native(reason),
         }
@@ -339,6 +355,7 @@ impl Socket {
         self.shadow_error.store(0, Relaxed);
         self.pending_error.store(0, Relaxed);
         self.delay_options.store(0, Relaxed);
+        self.carried.store(0, Relaxed);
         self.reason.store(0, Relaxed);
         self.live.store(true, Release);
     }

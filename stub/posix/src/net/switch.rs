@@ -24,6 +24,7 @@ use heliostat_base::call;
 use heliostat_ring::stream::{Lane, Wish};
 
 use super::channel::Side;
+use super::delegated::{self, TakenBack};
 use super::early;
 use super::early::proof::{self, Proof};
 use super::side_lock::{self, Half};
@@ -65,6 +66,13 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
     let connection = Connection::new(fd, socket, &stream);
+    if delegated::is_carried(socket) {
+        return match delegated::take_back(connection, is_complete) {
+            TakenBack::Settled => finish(fd, index, reason),
+            TakenBack::Reading => {}
+            TakenBack::Lost => complete::reset(connection, reason),
+        };
+    }
     if withdraw_locked(connection, reason) || resolve_locked(connection, reason) {
         return;
     }

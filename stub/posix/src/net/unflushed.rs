@@ -111,6 +111,7 @@ pub(super) fn hold(
     let bytes = stream.outgoing.write_unpublished(buffers, &mut half.cache)?;
     half.unflushed.add(ticket, bytes as u64);
     report::count(Counter::HeldSends);
+    flush::note_held();
     Ok(Held::Bytes(bytes))
 }
 

@@ -272,7 +272,11 @@ impl Daemon {
             let asked = if seen.is_buffered { "; it was opened for the buffered way" } else { "" };
             let why = format!("{}{asked}", why.text());
             let (ways, is_buffered) = (ways_json(&seen.stats), seen.is_buffered);
-            json!({ "path": seen.path, "ways": ways, "why": why, "buffered": is_buffered })
+            let followed = seen.stats.followed();
+            json!({
+                "path": seen.path, "ways": ways, "why": why, "buffered": is_buffered,
+                "followed": followed,
+            })
         });
         each.collect()
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use heliostat_abi::file::delegated::{OpKind, Way, DIRECT_GRAIN};
 use heliostat_abi::name::ObjectId;
-use heliostat_server_file::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM};
+use heliostat_server_file::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM, FOLLOW_NS};
 use heliostat_server_loop::{Counts, LoopState};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -95,6 +95,7 @@ impl Daemon {
         all.insert("cache_bytes".into(), json!(kept * BLOCK_BYTES));
         let limit = self.parts.config.delegated.cache_bytes;
         all.insert("cache_bytes_max".into(), json!(limit));
+        all.insert("follow_bytes".into(), json!(delegated.shared.follow_bytes()));
         all.insert("rule".into(), Self::delegated_rule());
         Value::Object(all)
     }
@@ -106,6 +107,7 @@ impl Daemon {
             "direct_grain_bytes": DIRECT_GRAIN,
             "block_bytes": BLOCK_BYTES,
             "ahead_blocks": AHEAD_BLOCKS_MAX,
+            "follow_ns": FOLLOW_NS,
         })
     }
 

@@ -8,6 +8,7 @@ use heliostat_control::name::Name;
 use heliostat_control::rights::Subject;
 use heliostat_control::rules::{Decision, Rules};
 use heliostat_server_file::Judge;
+use heliostat_service_socket::{Confined, Right as Within};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -32,10 +33,11 @@ impl NameRules {
         Ok(NameRules { rules: Arc::new(rules.clone()), mounts })
     }
 
-    /// Judges for one program.
-    pub fn judge(&self, subject: &Subject) -> Box<dyn Judge> {
+    /// Judges for one program, and within what its session is confined to.
+    pub fn judge(&self, subject: &Subject, confined: Option<&Confined>) -> Box<dyn Judge> {
         let (rules, mounts) = (self.rules.clone(), self.mounts.clone());
-        Box::new(ByRules { subject: subject.clone(), rules, mounts })
+        let confined = confined.filter(|list| list.is_closed()).cloned();
+        Box::new(ByRules { subject: subject.clone(), rules, mounts, confined })
     }
 }
 
@@ -43,6 +45,7 @@ struct ByRules {
     subject: Subject,
     rules: Arc<Rules>,
     mounts: Arc<Mutex<Mounts>>,
+    confined: Option<Confined>,
 }
 
 impl Judge for ByRules {
@@ -58,6 +61,10 @@ impl Judge for ByRules {
     }
 
     fn decide(&self, right: Right, path: &str, owner: u32) -> Result<(), Option<usize>> {
+        let wanted = if right == Right::Write { Within::Write } else { Within::Read };
+        if self.confined.as_ref().is_some_and(|list| !list.names(wanted, path)) {
+            return Err(None);
+        }
         let owner = if self.subject.uid == 0 { 0 } else { owner };
         match self.rules.decide(&self.subject, right, Name::File(path), owner) {
             decision if decision.is_allowed() => Ok(()),

@@ -11,7 +11,7 @@ use crate::net::watch::early;
 use crate::net::watch::enter::{enter_socket, put};
 use crate::net::watch::interest::Interest;
 use crate::net::watch::sets::{set_for, Set, SETS};
-use crate::net::{accept, demote, kernel, listen, shared_set};
+use crate::net::{accept, demote, kernel, listen, shared, shared_set};
 use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 use crate::{fail, Answer};
@@ -34,7 +34,16 @@ pub fn control(
         (libc::EPOLL_CTL_ADD, DescriptorKind::Socket(index), Some(event)) => {
             add(epoll, fd, index, event)
         }
-        (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown, _) if listen::noticed(fd) => None,
+        (_, DescriptorKind::Listener(_), _) => {
+            // A forked worker's queue is its own before the set has it.
+            listen::noticed(fd);
+            shared::watched(epoll, op, fd, event);
+            None
+        }
+        (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown, _) if listen::noticed(fd) => {
+            shared::watched(epoll, op, fd, event);
+            None
+        }
         (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown | DescriptorKind::Early, _) => {
             let early = event.filter(|event| kind == DescriptorKind::Early || is_early(fd, event));
             Some(add_native(epoll, fd, early, by_kernel))

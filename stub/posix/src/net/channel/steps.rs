@@ -106,4 +106,29 @@ impl Slot {
     pub fn withdraw(&self) -> bool {
         words::withdraw(&self.words(), self.generation)
     }
+
+    /// Its number in the channel.
+    pub fn number(&self) -> u32 {
+        self.index
+    }
+
+    /// Which use of it this is.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Takes all steps at once, before the slot's connection is handed to a loop, which never offers:
+    /// both rings are begun. `own` stands where an acceptor does, whose end the loop tells by the shadow.
+    pub fn begin_carried(&self, own: ObjectId) -> bool {
+        self.step(SlotState::Connecting, SlotState::Offered)
+            && self.claim(own, &[0; slot::SECRET_BYTES])
+            && self.start()
+            && self.prove()
+    }
+
+    /// Gives a slot back that no loop was told of.
+    pub fn give_up_carried(&self) {
+        self.leave(super::Side::Server);
+        self.leave(super::Side::Client);
+    }
 }

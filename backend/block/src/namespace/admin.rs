@@ -1,0 +1,156 @@
+//! What a namespace is like: asked of the device once, when it is opened; and commands that are waited for.
+#![allow(unsafe_code)] // the kernel is handed addresses of this process
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::command::{Command, COMMAND_BYTES, OF_CONTROLLER, OF_NAMESPACE};
+use super::COMMAND_BYTES_MAX;
+
+/// linux/nvme_ioctl.h.
+const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
+const NVME_IOCTL_ADMIN_CMD: libc::Ioctl = 0xc048_4e41_u32 as libc::Ioctl;
+const NVME_IOCTL_IO_CMD: libc::Ioctl = 0xc048_4e43_u32 as libc::Ioctl;
+/// Bytes of what Identify brings.
+const IDENTIFIED_BYTES: usize = 4096;
+/// Sectors of 512 to 4,096 bytes are ours.
+const SECTOR_BITS: std::ops::RangeInclusive<u8> = 9..=12;
+
+/// What a namespace is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Namespace {
+    /// Its number on its controller.
+    pub(super) number: u32,
+    pub(crate) sector_bytes: u32,
+    pub(crate) sectors: u64,
+    /// Bytes that one command moves at most, a multiple of the sector.
+    pub(super) command_bytes_max: u32,
+    /// Whether it zeroes sectors by itself.
+    pub(crate) zeroes: bool,
+    /// Whether it takes sectors back.
+    pub(crate) deallocates: bool,
+    /// Whether they read as zero then.
+    pub(crate) deallocated_is_zero: bool,
+    /// Whether it has a cache that loses with the power what was not flushed.
+    pub(crate) has_cache: bool,
+}
+
+impl Namespace {
+    /// What an open file is, if it is a namespace.
+    ///
+    /// # Errors
+    /// It is none (ENOTTY), this process may not ask (EACCES), or the device does not answer.
+    pub(crate) fn of(file: &OwnedFd) -> Result<Namespace, i32> {
+        // SAFETY: it takes no address.
+        let number = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID) };
+        let number = u32::try_from(number).map_err(|_| errno())?;
+        let identified = |what| {
+            let mut data = [0; IDENTIFIED_BYTES];
+            let of = if what == OF_NAMESPACE { number } else { 0 };
+            let command = Command::identify(of, what, IDENTIFIED_BYTES as u32);
+            // SAFETY: so many bytes of ours, which live until the call has ended.
+            match unsafe { ask(file, NVME_IOCTL_ADMIN_CMD, &command, data.as_mut_ptr() as u64) } {
+                0 => Ok(data),
+                failed => Err(-failed),
+            }
+        };
+        Namespace::from(number, &identified(OF_NAMESPACE)?, &identified(OF_CONTROLLER)?)
+    }
+
+    /// From what a device says of itself, which is checked.
+    fn from(
+        number: u32,
+        namespace: &[u8; IDENTIFIED_BYTES],
+        controller: &[u8; IDENTIFIED_BYTES],
+    ) -> Result<Namespace, i32> {
+        let mut sectors = [0; 8];
+        sectors.copy_from_slice(&namespace[..8]);
+        let sectors = u64::from_le_bytes(sectors);
+        let format = 128 + 4 * usize::from(namespace[26] & 0xf);
+        let metadata = u16::from_le_bytes([namespace[format], namespace[format + 1]]);
+        let bits = namespace[format + 2];
+        // Sectors with bytes of their own beside them need a buffer for those.
+        if !SECTOR_BITS.contains(&bits) || metadata != 0 || sectors > u64::MAX >> 12 {
+            return Err(libc::ENOTSUP);
+        }
+        // Counted in pages of the controller, which has them of 4 KiB at least; 0 is no limit.
+        let most = match controller[77] {
+            bits @ 1..=5 => 4096 << bits,
+            _ => COMMAND_BYTES_MAX,
+        };
+        let can = u16::from_le_bytes([controller[520], controller[521]]);
+        Ok(Namespace {
+            number,
+            sector_bytes: 1 << bits,
+            sectors,
+            command_bytes_max: most.min(COMMAND_BYTES_MAX),
+            zeroes: can & 1 << 3 != 0,
+            deallocates: can & 1 << 2 != 0,
+            deallocated_is_zero: namespace[33] & 7 == 1,
+            has_cache: controller[525] & 1 != 0,
+        })
+    }
+
+    /// Has a command done and waits for its end: 0, or minus an errno.
+    ///
+    /// # Safety
+    /// The command's data lies at the address until this returns, and may be written where it is read.
+    pub(super) unsafe fn perform(file: &OwnedFd, command: &Command, address: u64) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe { ask(file, NVME_IOCTL_IO_CMD, command, address) }
+    }
+}
+
+/// # Safety
+/// As for `perform`.
+unsafe fn ask(file: &OwnedFd, what: libc::Ioctl, command: &Command, address: u64) -> i32 {
+    let mut bytes: [u8; COMMAND_BYTES] = command.encode(address);
+    // SAFETY: the kernel reads and writes the command, which is ours, and its data (the caller's promise).
+    match unsafe { libc::ioctl(file.as_raw_fd(), what, bytes.as_mut_ptr()) } {
+        0 => 0,
+        failed if failed < 0 => -errno(),
+        status => -of_status(status),
+    }
+}
+
+/// What a device's own answer is as an errno: of those that say what to do.
+pub(super) fn of_status(status: i32) -> i32 {
+    match status & 0x7ff {
+        // Invalid field, or command.
+        0x01 | 0x02 => libc::EINVAL,
+        // Beyond the namespace's end, or no room in it.
+        0x80 => libc::ERANGE,
+        0x81 => libc::ENOSPC,
+        0x82 | 0x20 => libc::EROFS,
+        _ => libc::EIO,
+    }
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_what_it_says_and_one_that_is_not_ours_is_refused() {
+        let (mut of, mut by) = ([0; IDENTIFIED_BYTES], [0; IDENTIFIED_BYTES]);
+        of[..8].copy_from_slice(&1000u64.to_le_bytes());
+        (of[26], of[33]) = (1, 1);
+        of[128 + 4 + 2] = 12;
+        (by[77], by[520], by[525]) = (2, 0b1100, 1);
+        let found = Namespace::from(7, &of, &by).unwrap();
+        assert_eq!((found.number, found.sector_bytes, found.sectors), (7, 4096, 1000));
+        assert_eq!(found.command_bytes_max, 16 << 10);
+        assert!(found.zeroes && found.deallocates && found.deallocated_is_zero && found.has_cache);
+        by[77] = 0;
+        assert_eq!(Namespace::from(7, &of, &by).unwrap().command_bytes_max, COMMAND_BYTES_MAX);
+        of[128 + 4 + 2] = 13;
+        assert_eq!(Namespace::from(7, &of, &by), Err(libc::ENOTSUP), "sectors of 8 KiB");
+        (of[128 + 4], of[128 + 4 + 2]) = (8, 12);
+        assert_eq!(Namespace::from(7, &of, &by), Err(libc::ENOTSUP), "metadata");
+        let null = std::fs::File::open("/dev/null").unwrap().into();
+        assert_eq!(Namespace::of(&null), Err(libc::ENOTTY));
+    }
+}

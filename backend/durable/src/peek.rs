@@ -1,0 +1,29 @@
+//! What a log holds of before this run of the machine, without taking it.
+
+use heliostat_backend_block::Device;
+use heliostat_backend_log::{Area, LogError, LogReader};
+
+use crate::boot::Boot;
+use crate::entry::{decode, Entry};
+
+/// Whether the log in an area of a device has entries of durable files that an earlier run of the machine
+/// has left: they have to be put into their files. Only reads; a log of anything else has none.
+///
+/// # Errors
+/// There is no log, it is damaged at its beginning, or the device fails.
+pub fn is_left_by_crash(
+    device: Box<dyn Device>,
+    area: Area,
+    boot: &Boot,
+) -> Result<bool, LogError> {
+    let mut reader = LogReader::open(device, area)?;
+    while let Some(entry) = reader.read()? {
+        match decode(&entry.payload) {
+            Ok(Entry::Appended(head, _)) => return Ok(head.boot != boot.id),
+            // Recovery of an earlier run may have left nothing but its mark.
+            Ok(Entry::Mark(_)) => {}
+            Err(_) => return Ok(false),
+        }
+    }
+    Ok(false)
+}

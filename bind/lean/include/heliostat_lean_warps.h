@@ -1,0 +1,111 @@
+/* Forms for warps and blocks. Part of heliostat_lean.h, which is the one to include. */
+#ifndef HELIOSTAT_LEAN_WARPS_H
+#define HELIOSTAT_LEAN_WARPS_H
+
+/* ---- Warps and blocks: every lane calls, with the same arguments where nothing else is said ---- */
+
+#if defined(__CUDA_ARCH__) && !defined(HL_LANE)
+#define HL_LANE() (threadIdx.x & 31u)
+#define HL_LANES() 32u
+#define HL_WARP_SYNC() __syncwarp()
+#define HL_SHUFFLE(value, lane) __shfl_sync(0xffffffffu, (unsigned long long)(value), lane)
+#define HL_BLOCK_LEADER() (threadIdx.x == 0)
+#define HL_BLOCK_SYNC() __syncthreads()
+#endif
+
+#if defined(HL_LANE) || defined(__CUDACC__)
+#if !defined(HL_LANE) /* the host's half of a CUDA file: a warp of one */
+#define HL_LANE() 0u
+#define HL_LANES() 1u
+#define HL_WARP_SYNC() ((void)0)
+#define HL_SHUFFLE(value, lane) ((uint64_t)(value))
+#define HL_BLOCK_LEADER() 1
+#define HL_BLOCK_SYNC() ((void)0)
+#endif
+
+/* Does one operation for a warp: its first lane asks, all get the result. */
+HL_FN int64_t hl_warp_do(hl_lean *lean, uint32_t which, const hl_operation *asked)
+{
+    int64_t value = 0;
+    if (HL_LANE() == 0) value = hl_do(lean, which, asked);
+    return (int64_t)HL_SHUFFLE(value, 0);
+}
+HL_FN int64_t hl_warp_read(hl_lean *lean, hl_object file, uint64_t offset, void *into, uint64_t bytes)
+{
+    hl_operation asked = hl_transfer(lean, HL_OP_READ, file, offset, into, bytes);
+    return hl_warp_do(lean, HL_FILES, &asked);
+}
+HL_FN int64_t hl_warp_write(hl_lean *lean, hl_object file, uint64_t offset, const void *from, uint64_t bytes)
+{
+    hl_operation asked = hl_transfer(lean, HL_OP_WRITE, file, offset, from, bytes);
+    return hl_warp_do(lean, HL_FILES, &asked);
+}
+
+/* Each lane's own operation, or none (null): all are submitted in one turn of the ring with one bell,
+ * and each lane gets its own result. Every lane writes its record itself, between two steps of the
+ * first one. */
+HL_FN int64_t hl_warp_each(hl_lean *lean, uint32_t which, const hl_operation *asked, hl_result *result)
+{
+    hl_queue *queue = lean->queue[which];
+    uint8_t *rings = lean->rings[which];
+    uint32_t own = asked ? (uint32_t)hl_span(asked->pieces) : 0, lane;
+    uint64_t before = 0, all = 0, head = 0;
+    int error = 0, gone = 0;
+    hl_ticket ticket = {0, 0};
+    if (asked) error = hl_take_slot(lean, which, HL_LANE() * 8, &ticket);
+    for (lane = 0; lane < HL_LANES(); lane++) { /* where the lane's record begins */
+        uint64_t span = HL_SHUFFLE(own, lane);
+        if (lane < HL_LANE()) before += span;
+        all += span;
+        gone |= (int)HL_SHUFFLE(error != 0, lane);
+    }
+    if (gone || !all) return error ? error : gone ? -HL_ESHUTDOWN : 0;
+    if (HL_LANE() == 0) {
+        gone = !hl_lock_word(lean, queue, &queue->submit_lock);
+        while (!gone && !hl_fits(rings, queue, all)) {
+            hl_ring(rings);
+            hl_collect(lean, which);
+            gone = hl_is_over(lean, queue);
+            if (gone) hl_store32(&queue->submit_lock, 0);
+            HL_PAUSE();
+        }
+        head = queue->head;
+    }
+    gone = (int)HL_SHUFFLE(gone, 0);
+    head = HL_SHUFFLE(head, 0);
+    if (gone) return -HL_ESHUTDOWN;
+    if (asked) hl_write_record(rings + HL_RING_DATA_AT, head + before, asked, hl_tag(ticket.slot, queue->slot[ticket.slot].serial));
+    HL_WARP_SYNC();
+    /* From the last to the first: the host sees none before all are there. */
+    for (lane = HL_LANES(); lane-- > 0; HL_WARP_SYNC())
+        if (lane == HL_LANE() && asked) {
+            if (before + own == all) hl_put64(rings + HL_RING_DATA_AT + ((head + all) & (HL_SUBMISSION_BYTES - 1)), 0);
+            hl_store64(rings + HL_RING_DATA_AT + ((head + before) & (HL_SUBMISSION_BYTES - 1)), hl_header(head + before, own - 8));
+        }
+    if (HL_LANE() == 0) {
+        queue->head = head + all;
+        hl_store64(rings + HL_RING_HEAD_AT, queue->head);
+        hl_store32(&queue->submit_lock, 0);
+        hl_ring(rings);
+    }
+    return asked ? hl_finish(lean, ticket, result) : 0;
+}
+
+/* Does one operation for a block. `shared` is memory that the whole block sees. */
+HL_FN int64_t hl_block_do(hl_lean *lean, uint32_t which, const hl_operation *asked, int64_t *shared)
+{
+    int64_t value;
+    if (HL_BLOCK_LEADER()) *(volatile int64_t *)shared = hl_do(lean, which, asked);
+    HL_BLOCK_SYNC();
+    value = *(volatile int64_t *)shared;
+    HL_BLOCK_SYNC();
+    return value;
+}
+HL_FN int64_t hl_block_read(hl_lean *lean, hl_object file, uint64_t offset, void *into, uint64_t bytes, int64_t *shared)
+{
+    hl_operation asked = hl_transfer(lean, HL_OP_READ, file, offset, into, bytes);
+    return hl_block_do(lean, HL_FILES, &asked, shared);
+}
+#endif
+
+#endif

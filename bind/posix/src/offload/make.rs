@@ -1,0 +1,348 @@
+//! Making a call without waiting for anybody: what an executor does, and a thread that measures it.
+//!
+//! No thread-local memory, no allocation, and no look at the program's memory: the kernel alone follows
+//! its pointers, so that nothing there is a fault of ours. Each way is exact or gives the call back:
+//! then nothing of it is done, or it fails the same way when its thread makes it again.
+
+use heliostat_base::sys::{raw, Sysno};
+use heliostat_ring::request::Asked;
+use heliostat_stub_posix::offload::calls::{judged, How, Judgement};
+use heliostat_stub_posix::offload::Made;
+
+/// Makes a call.
+pub fn make(asked: &Asked) -> Made {
+    let how = judged(asked.number).map(|judged| judged.judgement);
+    let Some(Judgement::Made(how)) = how else { return Made::Plain };
+    let [first, second, ..] = asked.args;
+    match how {
+        How::AsItIs => ended(as_asked(asked)),
+        How::Read => read(asked, HERE),
+        How::ReadAt => read(asked, asked.args[3]),
+        How::ReadMany => read_many(asked),
+        How::Write => write(asked),
+        How::WriteMany => write_many(asked),
+        How::Receive(flags) => receive(asked, usize::from(flags)),
+        How::SendTo => send_to(asked),
+        How::SendMany(flags) => send_many(asked, usize::from(flags)),
+        How::Open(path) => open(asked, usize::from(path)),
+        How::Close if closes_at_once(first) => Made::Result(as_asked(asked)),
+        How::Replace if closes_at_once(second) => ended(as_asked(asked)),
+        How::Close | How::Replace => Made::Waits,
+        How::Descriptor if is_of_descriptor(second as i32) => ended(as_asked(asked)),
+        How::Descriptor => Made::Plain,
+        How::Option => ended(as_asked(asked)),
+        How::Other if is_other_process(first as i32) => ended(as_asked(asked)),
+        How::Other => Made::Plain,
+        How::Message(flags) => message(asked, usize::from(flags)),
+        How::Children(flags) if asked.args[usize::from(flags)] as i32 & libc::WNOHANG != 0 => {
+            ended(as_asked(asked))
+        }
+        How::Children(_) => Made::Waits,
+    }
+}
+
+/// The kernel's answer.
+fn call(number: Sysno, args: [u64; 6]) -> i64 {
+    let args = args.map(|word| word as usize);
+    // SAFETY: the program's own call, or one that reads or writes the same of its memory; other pointers
+    // are to live locals of this module.
+    unsafe { raw(number as usize, args) as i64 }
+}
+
+fn as_asked(asked: &Asked) -> i64 {
+    let args = asked.args.map(|word| word as usize);
+    // SAFETY: exactly the call the program made, with its own arguments.
+    unsafe { raw(asked.number as usize, args) as i64 }
+}
+
+const fn is(answer: i64, errno: i32) -> bool {
+    answer == -(errno as i64)
+}
+
+/// Of a call that failed with a signal, or an interruption that is none of the program's.
+fn ended(answer: i64) -> Made {
+    match answer {
+        answer if is(answer, libc::EPIPE) => Made::Signals(libc::EPIPE),
+        answer if is(answer, libc::EFBIG) => Made::Signals(libc::EFBIG),
+        answer if is(answer, libc::EINTR) => Made::Plain,
+        answer => Made::Result(answer),
+    }
+}
+
+/// The same for one that would have waited, or cannot be made so.
+fn unless_waits(answer: i64) -> Made {
+    match answer {
+        answer if is(answer, libc::EAGAIN) => Made::Waits,
+        // EIO: from a terminal, where the kernel would stop a thread that reads in the background.
+        answer if [libc::EOPNOTSUPP, libc::EINVAL, libc::EIO].iter().any(|it| is(answer, *it)) => {
+            Made::Plain
+        }
+        answer => ended(answer),
+    }
+}
+
+/// preadv2(2), pwritev2(2): do not wait (source: linux/fs.h).
+const RWF_NOWAIT: u64 = 8;
+/// Instead of an offset: the descriptor's own (source: preadv2(2)).
+const HERE: u64 = u64::MAX;
+/// No call moves more (source: MAX_RW_COUNT, read(2)).
+const BYTES_MAX: u64 = 0x7fff_f000;
+/// Above this no buffer ends (source: TASK_SIZE, x86-64 with 4 levels of page tables).
+const ADDRESS_MAX: u64 = 0x7fff_ffff_f000;
+
+/// The kernel refuses a single buffer and one of many in different ways.
+fn is_plain(at: u64, length: u64) -> bool {
+    at <= ADDRESS_MAX && length <= BYTES_MAX && length <= ADDRESS_MAX - at && length != 0
+}
+
+/// A file is read as asked, which waits for a disk at most; what is at an offset is nothing else.
+fn read(asked: &Asked, offset: u64) -> Made {
+    let [fd, at, length, ..] = asked.args;
+    if mode(fd) == Some(libc::S_IFREG) {
+        return ended(as_asked(asked));
+    }
+    if !is_plain(at, length) || offset != HERE {
+        return Made::Plain;
+    }
+    let buffer = [at, length];
+    let array = buffer.as_ptr() as u64;
+    unless_waits(call(Sysno::preadv2, [fd, array, 1, HERE, 0, RWF_NOWAIT]))
+}
+
+fn read_many(asked: &Asked) -> Made {
+    let [fd, array, count, ..] = asked.args;
+    if mode(fd) == Some(libc::S_IFREG) {
+        return ended(as_asked(asked));
+    }
+    match asked.number == Sysno::readv as u32 {
+        true => unless_waits(call(Sysno::preadv2, [fd, array, count, HERE, 0, RWF_NOWAIT])),
+        false => Made::Plain,
+    }
+}
+
+/// The kind of what is open there.
+fn mode(fd: u64) -> Option<u32> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let at = found.as_mut_ptr() as u64;
+    let answer = call(Sysno::fstat, [fd, at, 0, 0, 0, 0]);
+    // SAFETY: numbers, zero until the kernel has written them.
+    let found = unsafe { found.assume_init() };
+    (answer == 0).then_some(found.st_mode & libc::S_IFMT)
+}
+
+fn is_nonblocking(fd: u64) -> bool {
+    let flags = call(Sysno::fcntl, [fd, libc::F_GETFL as u64, 0, 0, 0, 0]);
+    flags >= 0 && flags as i32 & libc::O_NONBLOCK != 0
+}
+
+/// A file, or what does not wait. Not a terminal: who writes to one from the background is stopped.
+fn writes_at_once(fd: u64) -> bool {
+    match mode(fd) {
+        Some(libc::S_IFREG) => true,
+        Some(libc::S_IFCHR) => false,
+        _ => is_nonblocking(fd),
+    }
+}
+
+fn write(asked: &Asked) -> Made {
+    let [fd, at, length, ..] = asked.args;
+    if writes_at_once(fd) {
+        return ended(as_asked(asked));
+    }
+    if !is_plain(at, length) {
+        return Made::Plain;
+    }
+    let buffer = [at, length];
+    let array = buffer.as_ptr() as u64;
+    part_of(call(Sysno::pwritev2, [fd, array, 1, HERE, 0, RWF_NOWAIT]), length)
+}
+
+/// A descriptor that waits takes all of a write: what it has not taken at once is left to the thread.
+fn part_of(answer: i64, length: u64) -> Made {
+    match u32::try_from(answer) {
+        Ok(bytes) if u64::from(bytes) < length => Made::Part(bytes),
+        _ => unless_waits(answer),
+    }
+}
+
+fn write_many(asked: &Asked) -> Made {
+    match writes_at_once(asked.args[0]) {
+        true => ended(as_asked(asked)),
+        false => Made::Waits,
+    }
+}
+
+fn with_flag(asked: &Asked, place: usize, flag: i32) -> Asked {
+    let mut changed = *asked;
+    changed.args[place] |= flag as u64;
+    changed
+}
+
+fn receive(asked: &Asked, flags: usize) -> Made {
+    // These wait for all, or look where waiting is something else.
+    if asked.args[flags] as i32 & (libc::MSG_WAITALL | libc::MSG_ERRQUEUE) != 0 {
+        return Made::Plain;
+    }
+    match as_asked(&with_flag(asked, flags, libc::MSG_DONTWAIT)) {
+        // It is the answer where the program has asked so.
+        answer if asked.args[flags] as i32 & libc::MSG_DONTWAIT != 0 => ended(answer),
+        answer => unless_refused(answer),
+    }
+}
+
+/// Sockets know the flag, so that EINVAL and EOPNOTSUPP are answers.
+fn unless_refused(answer: i64) -> Made {
+    match is(answer, libc::EAGAIN) {
+        true => Made::Waits,
+        false => ended(answer),
+    }
+}
+
+fn send_to(asked: &Asked) -> Made {
+    let length = asked.args[2];
+    let flags = asked.args[3] as i32;
+    if flags & libc::MSG_DONTWAIT != 0 || is_nonblocking(asked.args[0]) {
+        return ended(as_asked(asked));
+    }
+    let answer = as_asked(&with_flag(asked, 3, libc::MSG_DONTWAIT));
+    match u32::try_from(answer) {
+        Ok(bytes) if u64::from(bytes) < length.min(BYTES_MAX) => Made::Part(bytes),
+        _ => unless_refused(answer),
+    }
+}
+
+fn send_many(asked: &Asked, flags: usize) -> Made {
+    let waits_not = asked.args[flags] as i32 & libc::MSG_DONTWAIT != 0;
+    match waits_not || is_nonblocking(asked.args[0]) {
+        true => ended(as_asked(asked)),
+        false => Made::Waits,
+    }
+}
+
+/// Opening waits for the other end of a FIFO, and for what a device makes of it.
+fn open(asked: &Asked, path: usize) -> Made {
+    let folder = match path {
+        0 => libc::AT_FDCWD as u64,
+        _ => asked.args[0],
+    };
+    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let at = found.as_mut_ptr() as u64;
+    let looked = call(Sysno::newfstatat, [folder, asked.args[path], at, 0, 0, 0]);
+    // SAFETY: numbers, zero until the kernel has written them.
+    let kind = unsafe { found.assume_init() }.st_mode & libc::S_IFMT;
+    match (looked, kind) {
+        (0, libc::S_IFREG | libc::S_IFDIR) => ended(as_asked(asked)),
+        (0, _) => Made::Waits,
+        _ => ended(as_asked(asked)),
+    }
+}
+
+/// The end of a socket may be waited for (SO_LINGER), and that of some devices; there a wrong number is
+/// told at once too.
+fn closes_at_once(fd: u64) -> bool {
+    !matches!(mode(fd), Some(libc::S_IFSOCK | libc::S_IFCHR | libc::S_IFBLK))
+}
+
+fn is_of_descriptor(command: i32) -> bool {
+    const GETPIPE_SZ: i32 = libc::F_GETPIPE_SZ;
+    matches!(
+        command,
+        libc::F_DUPFD
+            | libc::F_DUPFD_CLOEXEC
+            | libc::F_GETFD
+            | libc::F_SETFD
+            | libc::F_GETFL
+            | libc::F_SETFL
+            | GETPIPE_SZ
+    )
+}
+
+fn is_other_process(pid: i32) -> bool {
+    pid > 0 && i64::from(pid) != call(Sysno::getpid, [0; 6])
+}
+
+fn message(asked: &Asked, flags: usize) -> Made {
+    if asked.args[flags] as i32 & libc::IPC_NOWAIT != 0 {
+        return ended(as_asked(asked));
+    }
+    let answer = as_asked(&with_flag(asked, flags, libc::IPC_NOWAIT));
+    match is(answer, libc::EAGAIN) || is(answer, libc::ENOMSG) {
+        true => Made::Waits,
+        false => ended(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn asked(number: Sysno, args: [u64; 4]) -> Asked {
+        let [first, second, third, fourth] = args;
+        Asked { number: number as u32, args: [first, second, third, fourth, 0, 0] }
+    }
+
+    fn on(number: Sysno, end: &impl AsRawFd, bytes: &[u8]) -> Made {
+        let fd = end.as_raw_fd() as u64;
+        make(&asked(number, [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0]))
+    }
+
+    #[test]
+    fn what_would_wait_is_given_back_and_what_is_there_is_read() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut room = [0; 8];
+        for number in [Sysno::read, Sysno::recvfrom] {
+            assert_eq!(on(number, &far, &room), Made::Waits);
+            near.write_all(b"abc").unwrap();
+            assert_eq!(on(number, &far, &room), Made::Result(3));
+        }
+        drop(near);
+        assert_eq!(on(Sysno::read, &far, &room), Made::Result(0));
+        assert_eq!((&far).read(&mut room).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_a_socket_or_pipe_does_not_take_at_once_is_left_to_the_thread() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let many = vec![1; 8 << 20];
+        for number in [Sysno::write, Sysno::sendto] {
+            let first = on(number, &near, &many);
+            assert!(matches!(first, Made::Part(_) | Made::Waits), "{first:?}");
+        }
+        near.set_nonblocking(true).unwrap();
+        let full = on(Sysno::write, &near, &many);
+        assert_eq!(full, Made::Result(-i64::from(libc::EAGAIN)));
+    }
+
+    #[test]
+    fn a_file_is_opened_and_a_fifo_is_not() {
+        let folder = std::env::temp_dir().join(format!("heliostat-make-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let name = |name: &str| {
+            std::ffi::CString::new(folder.join(name).into_os_string().into_encoded_bytes()).unwrap()
+        };
+        let (file, fifo) = (name("file"), name("fifo"));
+        // SAFETY: a path that ends with a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+        let flags = (libc::O_CREAT | libc::O_RDWR) as u64;
+        let open = |path: &std::ffi::CStr| {
+            let folder = libc::AT_FDCWD as u64;
+            make(&asked(Sysno::openat, [folder, path.as_ptr() as u64, flags, 0o600]))
+        };
+        let Made::Result(fd @ 0..) = open(&file) else { panic!("a file is opened") };
+        assert_eq!(make(&asked(Sysno::close, [fd as u64, 0, 0, 0])), Made::Result(0));
+        assert_eq!(open(&fifo), Made::Waits);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_signal_to_this_process_is_its_threads_own_call() {
+        let own = u64::from(std::process::id());
+        assert_eq!(make(&asked(Sysno::kill, [own, 0, 0, 0])), Made::Plain);
+        assert_eq!(make(&asked(Sysno::kill, [0, 0, 0, 0])), Made::Plain);
+        assert_eq!(make(&asked(Sysno::kill, [1, 0, 0, 0])), Made::Result(0));
+    }
+}

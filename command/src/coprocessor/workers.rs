@@ -1,0 +1,122 @@
+//! All workers: started, watched, started again, and what becomes of the command when they end.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+use heliostat_abi::place::Surroundings;
+use heliostat_base::call::poll;
+
+use super::grants::Reach;
+use super::session::WorkerSession;
+use super::start::start;
+use super::watch::Watcher;
+use super::Fault;
+use crate::args::coprocessor::CoprocessorArguments;
+use crate::say::say;
+
+/// How often ends are looked for. Nobody waits for this but the command's own end.
+const LOOK: Duration = Duration::from_millis(20);
+
+struct Worker {
+    number: u32,
+    session: WorkerSession,
+    child: Child,
+    restarts: u32,
+    watcher: Option<Watcher>,
+    is_told: bool,
+}
+
+/// Runs workers until all have ended; the command's exit status: that of the first that ended otherwise
+/// than with 0 and was not started again.
+pub(super) fn run(
+    arguments: &CoprocessorArguments,
+    here: &Surroundings,
+    reach: &Reach,
+    cores: &[usize],
+) -> Result<u8, Fault> {
+    let mut workers = Vec::new();
+    for number in 0..arguments.workers {
+        // Those that were started end with this process, should one not be had.
+        workers.push(begin(arguments, here, reach, cores, (number, 0))?);
+    }
+    let mut status = 0;
+    while !workers.is_empty() {
+        std::thread::sleep(LOOK);
+        for mut worker in std::mem::take(&mut workers) {
+            tell_if_over(&mut worker);
+            let ended = worker.child.try_wait();
+            let ended = ended.map_err(|error| Fault::System("a worker", error))?;
+            let Some(ended) = ended else {
+                workers.push(worker);
+                continue;
+            };
+            let code = code_of(ended);
+            if code == 0 {
+                continue;
+            }
+            say(format_args!("worker {} ended with {}", worker.number, in_words(ended)));
+            if worker.restarts < arguments.restart {
+                let next = (worker.number, worker.restarts + 1);
+                // Its session ends first, with all that it had open.
+                drop(worker);
+                workers.push(begin(arguments, here, reach, cores, next)?);
+            } else if status == 0 {
+                status = code;
+            }
+        }
+    }
+    Ok(status)
+}
+
+fn begin(
+    arguments: &CoprocessorArguments,
+    here: &Surroundings,
+    reach: &Reach,
+    cores: &[usize],
+    (number, restarts): (u32, u32),
+) -> Result<Worker, Fault> {
+    let session = WorkerSession::open(here, reach, arguments.window, (number, arguments.workers))?;
+    let core = cores.get(number as usize % cores.len().max(1)).copied();
+    let watcher = match arguments.watch {
+        true => Some(Watcher::start(&[&session.files, &session.sockets])?),
+        false => None,
+    };
+    let child = start(arguments, &session, core)?;
+    Ok(Worker { number, session, child, restarts, watcher, is_told: false })
+}
+
+/// Once nobody serves a worker's session any more, it is told: what it waits for ends.
+fn tell_if_over(worker: &mut Worker) {
+    let fd = worker.session.connection();
+    let mut asked = [libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 }];
+    let is_over = poll(&mut asked, 0).is_ok_and(|count| count > 0);
+    if is_over && !worker.is_told {
+        worker.is_told = true;
+        worker.session.end(libc::ESHUTDOWN);
+        say(format_args!("worker {}: the control plane has ended its session", worker.number));
+    }
+}
+
+/// As a shell has it: the exit status, or 128 and the signal.
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    u8::try_from(code.unwrap_or(1)).unwrap_or(1)
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("status {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "no status".to_owned(),
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It does not outlive its memory's keeper. One that has ended is not found.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        drop(self.watcher.take());
+    }
+}

@@ -1,0 +1,167 @@
+//! After a crash of the machine: logs of durable files are put into their files before programs come.
+//!
+//! ```text
+//! start --> [[durable]] log = FILE ----------> a thread: its owner's rights --> recovered, or told
+//! store opened --> areas with such entries --> a thread for each user's, whose rights it has
+//!                                              nobody else opens them to write until that has ended
+//! ```
+//! What an entry names the program has written down, so files are opened with no more rights than that
+//! program's user has. A file may take as long as it likes (a dead server): it keeps nobody waiting but
+//! who wants that very log.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use heliostat_backend_block::{AreaDevice, Durability, Extents, Options, Run, SharedFile};
+use heliostat_backend_durable::{self as durable, Boot, What};
+use heliostat_backend_log::{Area, Log};
+use tracing::{error, info, warn};
+
+mod rights;
+
+/// Users whose logs are recovered at once. Those of more are recovered when they are used.
+const USERS_MAX: usize = 64;
+
+/// Areas whose logs are being recovered, by their generation.
+#[derive(Clone, Debug, Default)]
+pub struct Recovering(Arc<Mutex<HashSet<u64>>>);
+
+impl Recovering {
+    /// Whether this one is.
+    pub fn has(&self, generation: u64) -> bool {
+        self.set().contains(&generation)
+    }
+
+    fn set(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A log in an area that an earlier run of the machine has left something in.
+#[derive(Clone, Debug)]
+pub struct LeftLog {
+    /// The area's name for ever, and for people.
+    pub generation: u64,
+    /// Its name, for people.
+    pub name: String,
+    /// Whose it is.
+    pub owner: u32,
+    /// Where it lies.
+    pub runs: Vec<Run>,
+}
+
+/// Whether the log in an area is such a one. What is no log, or damaged, is left to who opens it.
+pub fn is_left(file: &SharedFile, runs: &[Run]) -> bool {
+    let (Ok(boot), Some((device, area))) = (Boot::now(), device(file, runs, None)) else {
+        return false;
+    };
+    durable::is_left_by_crash(Box::new(device), area, &boot).unwrap_or(false)
+}
+
+/// Recovers the log of durable files in the file that the configuration names, if it is there.
+pub fn recover_file(path: &Path) {
+    let Some(owner) = rights::owner_of(path) else { return };
+    let path = path.to_owned();
+    start("recover-log", move || {
+        let name = path.display().to_string();
+        if let Err(why) = rights::become_user(owner) {
+            return error!(log = name, owner, why, "a log of durable files is not recovered");
+        }
+        match durable::open_to_recover(&path) {
+            Ok(opened) => recover(&name, &opened.log),
+            // A program that runs has recovered it.
+            Err(why) if why.is_in_use() => info!(log = name, "a log of durable files is in use"),
+            Err(why) => error!(log = name, %why, "a log of durable files is not recovered"),
+        }
+    });
+}
+
+/// Recovers logs in areas, whose device is driven as the store's is.
+pub fn recover_areas(logs: Vec<LeftLog>, file: &SharedFile, by: Durability) -> Recovering {
+    let recovering = Recovering::default();
+    recovering.set().extend(logs.iter().map(|log| log.generation));
+    let mut owners: Vec<u32> = logs.iter().map(|log| log.owner).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    for owner in owners.iter().take(USERS_MAX).copied() {
+        let own: Vec<_> = logs.iter().filter(|log| log.owner == owner).cloned().collect();
+        let (file, left) = (file.clone(), recovering.clone());
+        start("recover-areas", move || recover_of_user(owner, &own, &file, by, &left));
+    }
+    for log in logs.iter().filter(|log| !owners.iter().take(USERS_MAX).any(|it| *it == log.owner)) {
+        warn!(area = log.name, owner = log.owner, "its log is recovered when it is used");
+        recovering.set().remove(&log.generation);
+    }
+    recovering
+}
+
+fn recover_of_user(
+    owner: u32,
+    logs: &[LeftLog],
+    file: &SharedFile,
+    by: Durability,
+    left: &Recovering,
+) {
+    let become_user = rights::become_user(owner);
+    for log in logs {
+        match (&become_user, device(file, &log.runs, Some(by))) {
+            (Err(why), _) => {
+                error!(area = log.name, owner, why, "its log of durable files is not recovered");
+            }
+            (Ok(()), None) => {
+                error!(area = log.name, owner, "its log is not recovered: no way to its device");
+            }
+            (Ok(()), Some((device, area))) => {
+                match Log::open(Box::new(device), area, Default::default()) {
+                    Ok(opened) => recover(&log.name, &opened),
+                    Err(why) => error!(area = log.name, owner, %why, "its log is not recovered"),
+                }
+            }
+        }
+        left.set().remove(&log.generation);
+    }
+}
+
+/// An area as a device, and all of it.
+fn device(
+    file: &SharedFile,
+    runs: &[Run],
+    durability: Option<Durability>,
+) -> Option<(AreaDevice<heliostat_backend_block::FileDevice>, Area)> {
+    let extents = Extents::new(runs.to_vec())?;
+    let bytes = runs.iter().map(|run| run.bytes).sum();
+    let options = Options { depth: 8, durability, ..Options::default() };
+    let device = AreaDevice::new(file.device(options).ok()?, extents).ok()?;
+    Some((device, Area { offset: 0, bytes }))
+}
+
+/// Puts what a log has into the files, and says what became of each.
+fn recover(name: &str, log: &Log) {
+    let outcome = Boot::now()
+        .map_err(|error| error.to_string())
+        .and_then(|boot| durable::recover(log, &boot, false).map_err(|error| error.to_string()));
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(why) => return error!(log = name, why, "a log of durable files is not recovered"),
+    };
+    for file in &outcome.files {
+        let (path, what) = (file.path.display(), file.what);
+        match what {
+            What::Restored { .. } => info!(log = name, file = %path, %what, "recovered"),
+            what if what.is_refused() => {
+                warn!(log = name, file = %path, %what, "not recovered: `heliostat recover` decides");
+            }
+            _ => {}
+        }
+    }
+    if let Err(why) = log.close() {
+        error!(log = name, %why, "a log of durable files is recovered, and not closed");
+    }
+}
+
+fn start(name: &str, what: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name(name.into()).spawn(what) {
+        error!(%error, "a log of durable files is not recovered");
+    }
+}

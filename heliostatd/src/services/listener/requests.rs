@@ -1,0 +1,264 @@
+//! One request each: the kernel's facts in, the decision out, the thread told.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::listener::{ListenerReply, ListenerRequest, Rule};
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::session::record::Reply;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_control::rights::Right;
+use heliostat_service_listener::{Endpoint, Joining};
+use rustix::net::{sockopt, AddressFamily, SocketFlags, SocketType};
+use tracing::{debug, info, warn};
+
+use crate::answer::Answer;
+use crate::closer::ReceivedFd;
+use crate::daemon::Daemon;
+use crate::kernel;
+use crate::proof;
+use crate::refused::{refuse, Refused};
+
+/// Connections that the kernel keeps for a listener that the control plane opened.
+const BACKLOG: i32 = 4096;
+
+impl Daemon {
+    /// Answers a request of a session.
+    pub(crate) fn answer_listener(
+        &mut self,
+        id: ObjectId,
+        request: ListenerRequest,
+        shown: Option<ReceivedFd>,
+    ) -> Result<Answer, Refused> {
+        self.session(id)?;
+        match request {
+            ListenerRequest::Join { rule } => {
+                return self.join_listener(id, rule, shown.ok_or(Code::BadRecord)?)
+            }
+            ListenerRequest::Find { address } => return self.find_listener(id, address),
+            ListenerRequest::Leave { worker } => {
+                let mut effects = Vec::new();
+                let grants = &mut self.services.listener.grants;
+                grants.leave(id, worker, monotonic_ns(), &mut effects).map_err(refuse(id))?;
+                self.carry_out_listener(effects);
+            }
+            ListenerRequest::Ready { worker } => {
+                let grants = &self.services.listener.grants;
+                let listener = grants.own_worker(id, worker).map_err(refuse(id))?;
+                self.with_balancer(|balancer| balancer.ready(listener, worker));
+            }
+            ListenerRequest::Hold { worker } => {
+                let uid = self.session(id)?.peer.subject.uid;
+                let grants = &mut self.services.listener.grants;
+                grants.hold(id, uid, worker).map_err(refuse(id))?;
+            }
+            ListenerRequest::Create { address, rule } => self.create_listener(id, address, rule)?,
+            ListenerRequest::Remove { address } => {
+                let listener = self.managed_listener(id, address)?;
+                let mut effects = Vec::new();
+                let grants = &mut self.services.listener.grants;
+                grants.remove(listener, monotonic_ns(), &mut effects);
+                self.carry_out_listener(effects);
+            }
+            ListenerRequest::Drain { worker, back } => self.drain_worker(id, worker, back)?,
+            ListenerRequest::SetRule { address, rule } => {
+                let listener = self.managed_listener(id, address)?;
+                self.services.listener.grants.set_rule(listener, rule);
+                self.with_balancer(|balancer| balancer.set_rule(listener, rule));
+            }
+            ListenerRequest::Plugin { address } => {
+                self.set_listener_plugin(id, address, shown.ok_or(Code::BadRecord)?)?;
+            }
+        }
+        Ok(Reply::Done.into())
+    }
+
+    /// Whoever shows a listening socket of a shared address is a worker: [queue, page].
+    fn join_listener(
+        &mut self,
+        id: ObjectId,
+        rule: Option<Rule>,
+        shown: ReceivedFd,
+    ) -> Result<Answer, Refused> {
+        let examined = proof::examine(shown.as_fd()).map_err(|error| error.code());
+        let socket = shown.into_fd_if(examined.is_ok());
+        let (proof, socket) = (examined?, socket.ok_or(Code::BadRecord)?);
+        let (address, namespace) = (proof.endpoint.address, proof.endpoint.namespace.0);
+        let uid = self.session(id)?.peer.subject.uid;
+        self.check_right(id, Right::Listen, address, uid)?;
+        let configured = self.parts.config.listeners.of(address);
+        let joining = Joining {
+            session: id,
+            holder: self.holder(id)?,
+            endpoint: Endpoint { namespace, address },
+            owner_uid: proof.owner_uid,
+            socket: proof.socket,
+            rule: rule.or(configured.map(|listener| listener.rule)),
+            workers_max: self.parts.config.listeners.workers_max(address),
+        };
+        let joined = self.services.listener.grants.join(joining);
+        let joined = joined.inspect_err(|_| ()).map_err(refuse(id))?;
+        let mut undo = Vec::new();
+        let ends = self.begin_worker(joined, rule.or(joining.rule), socket).map_err(|error| {
+            warn!(%error, "no worker of a shared listener can be made");
+            let grants = &mut self.services.listener.grants;
+            let _ = grants.leave(id, joined.worker, monotonic_ns(), &mut undo);
+            Code::Internal
+        });
+        self.carry_out_listener(undo);
+        let ends = ends?;
+        debug!(session = %id, worker = %joined.worker, %address, "takes part in a shared listener");
+        let (worker, place, workers) = (joined.worker, joined.place, joined.workers);
+        let reply = ListenerReply::Joined { worker, place, workers }.encode();
+        let fds: Vec<Rc<dyn AsFd>> = vec![Rc::new(ends.queue), Rc::new(ends.page)];
+        Ok(Answer { reply: Reply::Own(Box::new(reply)), fds })
+    }
+
+    fn begin_worker(
+        &mut self,
+        joined: heliostat_service_listener::Joined,
+        rule: Option<Rule>,
+        socket: OwnedFd,
+    ) -> std::io::Result<heliostat_server_listener::WorkerEnds> {
+        let listeners = &mut self.services.listener;
+        if joined.is_first {
+            let rule = rule.unwrap_or(Rule::LeastLoad);
+            listeners.started()?.add_listener(joined.listener, rule);
+            info!(listener = %joined.listener, %rule, "an address is shared from now on");
+        }
+        let kept = match joined.brings_socket {
+            true => Some(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?),
+            false => None,
+        };
+        // Whatever becomes of the shown one, it does not linger.
+        proof::close(socket);
+        if let Some(kept) = kept {
+            let first = rustix::io::fcntl_dupfd_cloexec(&kept, 0)?;
+            listeners.sockets.entry(joined.listener).or_insert_with(|| Rc::new(first));
+            listeners.started()?.add_socket(joined.listener, kept)?;
+        }
+        listeners.started()?.add_worker(joined.listener, joined.worker, joined.place)
+    }
+
+    /// The socket of a shared address: [listening socket].
+    fn find_listener(&mut self, id: ObjectId, address: NetAddress) -> Result<Answer, Refused> {
+        let peer = &self.session(id)?.peer;
+        let (namespace, uid) = (peer.namespace.0, peer.subject.uid);
+        let grants = &self.services.listener.grants;
+        let listener = grants.find(Endpoint { namespace, address }).map_err(refuse(id))?;
+        if grants.owner(listener) != Some(uid) && uid != 0 {
+            return Err(Code::Denied.into());
+        }
+        self.check_right(id, Right::Listen, address, uid)?;
+        let socket = self.services.listener.sockets.get(&listener).ok_or(Code::NotFound)?.clone();
+        let reply = Reply::Own(Box::new(ListenerReply::Found.encode()));
+        Ok(Answer { reply, fds: vec![socket] })
+    }
+
+    /// A listener whose socket the control plane opens: with its own rights, so for its own user alone.
+    fn create_listener(
+        &mut self,
+        id: ObjectId,
+        address: NetAddress,
+        rule: Rule,
+    ) -> Result<(), Refused> {
+        let peer = &self.session(id)?.peer;
+        let (uid, namespace) = (peer.subject.uid, peer.namespace.0);
+        if uid != self.own_uid && uid != 0 {
+            return Err(Code::Denied.into());
+        }
+        self.check_right(id, Right::Listen, address, uid)?;
+        let socket = listening_socket(address).map_err(|error| {
+            info!(%address, %error, "no shared listener can be made");
+            Code::BadState
+        })?;
+        let own = kernel::namespace_cookie(&socket).map_err(|_| Code::Internal)?;
+        if own != namespace {
+            return Err(Code::BadState.into());
+        }
+        let bound =
+            rustix::net::getsockname(&socket).ok().and_then(|it| SocketAddr::try_from(it).ok());
+        let address = NetAddress::new(bound.ok_or(Code::Internal)?);
+        let cookie = sockopt::socket_cookie(&socket).map_err(|_| Code::Internal)?;
+        let holder = self.holder(id)?;
+        let listeners = &mut self.services.listener;
+        let endpoint = Endpoint { namespace, address };
+        let listener = listeners.grants.create(holder, endpoint, uid, rule).map_err(refuse(id))?;
+        listeners.grants.has_socket(listener, cookie);
+        let begun =
+            rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(Into::into).and_then(|it| {
+                let balancer = listeners.started()?;
+                balancer.add_listener(listener, rule);
+                balancer.add_socket(listener, it)
+            });
+        listeners.sockets.insert(listener, Rc::new(socket));
+        if let Err(error) = begun {
+            warn!(%error, "no shared listener can be made");
+            let mut effects = Vec::new();
+            self.services.listener.grants.remove(listener, monotonic_ns(), &mut effects);
+            self.carry_out_listener(effects);
+            return Err(Code::Internal.into());
+        }
+        Ok(())
+    }
+
+    fn drain_worker(&mut self, id: ObjectId, worker: ObjectId, back: bool) -> Result<(), Refused> {
+        let grants = &self.services.listener.grants;
+        let listener = grants.listener_of(worker).map_err(refuse(id))?;
+        self.check_listener_manager(id, listener)?;
+        self.with_balancer(|balancer| match back {
+            true => balancer.resume(listener, worker),
+            false => balancer.drain(listener, worker),
+        });
+        Ok(())
+    }
+
+    fn set_listener_plugin(
+        &mut self,
+        id: ObjectId,
+        address: NetAddress,
+        shown: ReceivedFd,
+    ) -> Result<(), Refused> {
+        let listener = self.managed_listener(id, address)?;
+        let is_unix = sockopt::socket_domain(&shown) == Ok(AddressFamily::UNIX);
+        let is_packets = sockopt::socket_type(&shown) == Ok(SocketType::SEQPACKET);
+        let socket = shown.into_fd_if(is_unix && is_packets).ok_or(Code::BadRecord)?;
+        let balancer = self.services.listener.balancer().ok_or(Code::NotFound)?;
+        balancer.set_plugin(listener, socket).map_err(|error| {
+            warn!(%error, "a plug-in cannot be watched");
+            Code::Internal.into()
+        })
+    }
+
+    /// The listener on an address, for one who may change it.
+    fn managed_listener(&mut self, id: ObjectId, address: NetAddress) -> Result<ObjectId, Refused> {
+        let namespace = self.session(id)?.peer.namespace.0;
+        let grants = &self.services.listener.grants;
+        let listener = grants.find(Endpoint { namespace, address }).map_err(refuse(id))?;
+        self.check_listener_manager(id, listener)?;
+        Ok(listener)
+    }
+
+    fn check_listener_manager(&self, id: ObjectId, listener: ObjectId) -> Result<(), Refused> {
+        let uid = self.session(id)?.peer.subject.uid;
+        let is_owner = self.services.listener.grants.owner(listener) == Some(uid);
+        match is_owner || uid == 0 || uid == self.own_uid {
+            true => Ok(()),
+            false => Err(Code::Denied.into()),
+        }
+    }
+}
+
+/// A socket that listens there.
+fn listening_socket(address: NetAddress) -> std::io::Result<OwnedFd> {
+    let address = SocketAddr::new(address.ip, address.port);
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}

@@ -1,0 +1,85 @@
+//! Shared listeners, for people.
+
+use heliostat_abi::name::ObjectId;
+use heliostat_server_listener::{ListenerState, WorkerState};
+use heliostat_service_listener::{ListenerView, Standing, WorkerView};
+use serde_json::{json, Value};
+
+use crate::daemon::{Daemon, Viewer};
+use crate::services::listed;
+
+impl Daemon {
+    /// Every listener that the viewer may see.
+    pub(crate) fn listeners_json(&self, viewer: Viewer) -> Value {
+        let listeners = &self.services.listener;
+        let views = listeners.grants.views().filter(|view| viewer.sees(view.owner_uid));
+        let each = views.map(|view| {
+            let state = listeners.balancer().and_then(|balancer| balancer.view(view.id));
+            self.listener_json(&view, state)
+        });
+        Value::Array(each.collect())
+    }
+
+    fn listener_json(&self, view: &ListenerView, state: Option<ListenerState>) -> Value {
+        let of = |worker: &WorkerView| state.as_ref()?.workers.get(&worker.id).copied();
+        let workers: Vec<Value> =
+            view.workers.iter().map(|worker| self.worker_json(worker, of(worker))).collect();
+        let counts = state.as_ref().map(|state| state.counts).unwrap_or_default();
+        json!({
+            "address": view.endpoint.address.to_string(),
+            "id": view.id.to_string(),
+            "uid": view.owner_uid,
+            "rule": view.rule.name(),
+            "lasting": view.is_lasting,
+            "accepting": state.as_ref().is_some_and(|state| state.is_open),
+            "plugin": state.as_ref().is_some_and(|state| state.has_plugin),
+            "held": state.as_ref().map_or(0, |state| state.held),
+            "accepted": counts.accepted,
+            "given": counts.given,
+            "taken_back": counts.taken_back,
+            "silent": counts.silent,
+            "unanswered": counts.unanswered,
+            "garbage": counts.garbage,
+            "workers": workers,
+        })
+    }
+
+    fn worker_json(&self, worker: &WorkerView, state: Option<WorkerState>) -> Value {
+        let pids = worker.sessions.iter().filter_map(|id| Some(self.connections.get(*id)?.pid()));
+        let mut told = json!({
+            "id": worker.id.to_string(),
+            "place": worker.place,
+            "pids": listed(pids),
+            "processes": worker.sessions.len(),
+        });
+        if let (Some(state), Some(told)) = (state, told.as_object_mut()) {
+            let more = json!({
+                "state": word(state.standing),
+                "connections": state.connections,
+                "load": state.load,
+                "given": state.given,
+                "untaken": state.untaken,
+                "passed_over": state.passed,
+                "lies": state.lies,
+                "believed": state.is_believed,
+                "counted": state.is_audited,
+            });
+            told.extend(more.as_object().cloned().unwrap_or_default());
+        }
+        told
+    }
+
+    /// The workers that a session is.
+    pub(crate) fn listener_workers_json(&self, session: ObjectId) -> Value {
+        let workers = self.services.listener.grants.workers_of(session);
+        workers.iter().map(ObjectId::to_string).collect()
+    }
+}
+
+fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Joined => "joined",
+        Standing::Ready => "ready",
+        Standing::Draining => "draining",
+    }
+}

@@ -1,0 +1,221 @@
+//! The network service: channels whose other end is a loop that has programs' remote connections.
+//!
+//! ```text
+//! Channel -> rule (configuration, measured) -> limits of streams -> memory, link -> a loop
+//! ```
+//! `heliostat_service_net` counts the channels, as it does all others; which connections come over
+//! one is between its session and the loop.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::{Asker, ChannelEntry, Reply, Request, Row};
+use heliostat_abi::session::restriction::Services;
+use heliostat_abi::stream::{channel, delegated};
+use heliostat_backend_tcp::{Facts, Verdict};
+use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_control::config::When;
+use heliostat_server_network::{LoopState, NewChannel, Order};
+use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
+use serde_json::{json, Value};
+use std::os::fd::AsRawFd;
+use tracing::{debug, error, warn};
+
+use super::no_such_request;
+use crate::answer::Answer;
+use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
+use crate::memory::ChannelMemory;
+use crate::refused::{refuse, Refused};
+
+/// The network service, in the table of services.
+pub struct NetworkStreams;
+
+const REQUESTS: &[(u16, Row)] = &[(
+    delegated::CHANNEL,
+    Row {
+        name: "network_channel",
+        brings: 0..=0,
+        keeps: 0,
+        answers: 2,
+        asker: Asker::With(Services::STREAMS),
+    },
+)];
+
+impl Service for NetworkStreams {
+    fn number(&self) -> u16 {
+        delegated::SERVICE
+    }
+
+    fn own_requests(&self) -> &'static [(u16, Row)] {
+        REQUESTS
+    }
+
+    fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
+        let Request::Own(own) = &asked.request else { return no_such_request() };
+        delegated::check(own).map_err(|error| {
+            debug!(session = %asked.session, %error, "a malformed request of the network service");
+            Code::BadRecord
+        })?;
+        daemon.open_carried(asked.session)
+    }
+
+    fn status(&self, daemon: &Daemon, _: Viewer, told: &mut Told) {
+        told.insert("network".into(), daemon.network_json());
+    }
+
+    fn explain(&self, daemon: &Daemon, _: &[ObjectId], told: &mut Told) {
+        told.insert("network".into(), daemon.network_json());
+    }
+
+    fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
+        let carried = each_loop(daemon).map(|it| it.counts.connections.load(Relaxed)).sum();
+        vec![("network_connections", "Connections to remote peers now carried by loops", carried)]
+    }
+}
+
+fn each_loop(daemon: &Daemon) -> impl Iterator<Item = &LoopState> {
+    daemon.services.network.loops.iter().flat_map(|loops| loops.each())
+}
+
+impl Daemon {
+    /// Makes a channel to the network service: [channel memory, link].
+    fn open_carried(&mut self, id: ObjectId) -> Result<Answer, Refused> {
+        let uid = self.session(id)?.peer.subject.uid;
+        if !self.carries() {
+            return Err(Code::Unwilling.into());
+        }
+        let config = self.parts.config.network.clone();
+        self.services.network.start(&config).map_err(|error| {
+            error!(%error, "the network service cannot start");
+            Code::Internal
+        })?;
+        let shape = self.parts.config.channel;
+        let bytes = channel::bytes(shape.slots, shape.ring_bytes) as u64;
+        let (holder, mut effects) = (self.holder(id)?, Vec::new());
+        let grants = &mut self.services.net.grants;
+        let channel =
+            grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
+        match self.give_to_loop(id, channel) {
+            Ok(fds) => {
+                self.carry_out(effects);
+                let (slots, ring_bytes) = (shape.slots, shape.ring_bytes);
+                let entry =
+                    ChannelEntry { id: channel, client: id, peer_uid: uid, slots, ring_bytes };
+                debug!(session = %id, %channel, "has remote connections carried");
+                Ok(Answer { reply: Reply::Own(Box::new(delegated::reply(&entry))), fds })
+            }
+            Err(error) => {
+                warn!(%error, "no memory, or no link, for a channel of the network service");
+                effects.clear();
+                self.services.net.grants.forget(channel, &mut effects);
+                self.carry_out(effects);
+                Err(Code::Internal.into())
+            }
+        }
+    }
+
+    /// Makes memory and link, and gives the loop its ends.
+    fn give_to_loop(
+        &mut self,
+        session: ObjectId,
+        id: ObjectId,
+    ) -> std::io::Result<Vec<Rc<dyn std::os::fd::AsFd>>> {
+        let shape = self.parts.config.channel;
+        let memory = ChannelMemory::create(id, shape.slots, shape.ring_bytes)
+            .map_err(std::io::Error::other)?;
+        let length = channel::bytes(shape.slots, shape.ring_bytes);
+        let mapped = SharedMapping::from_fd(memory.fd.as_raw_fd(), length, Access::ReadWrite)
+            .map_err(std::io::Error::other)?;
+        let (theirs, link) = link()?;
+        let closer = self.holder(session).map(|holder| self.closer.of(holder));
+        let close: Box<dyn Fn(OwnedFd) + Send> = match closer {
+            Ok(closer) => Box::new(move |fd| closer.close(fd)),
+            Err(_) => Box::new(drop::<OwnedFd>),
+        };
+        let network = &mut self.services.network;
+        let loops = network.loops.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
+        let number = loops.least_loaded();
+        loops.order(
+            number,
+            Order::Carry(NewChannel {
+                id,
+                session,
+                memory: Arc::new(mapped),
+                slots: shape.slots,
+                ring_bytes: shape.ring_bytes,
+                link,
+                close,
+            }),
+        );
+        network.channels.insert(id, number);
+        let fds: Vec<Rc<dyn std::os::fd::AsFd>> = vec![memory.fd.clone(), Rc::new(theirs)];
+        self.services.net.memory.insert(id, memory);
+        Ok(fds)
+    }
+
+    /// Whether remote connections are carried: as configured, or as the rule says.
+    fn carries(&mut self) -> bool {
+        match self.parts.config.network.delegate {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => {
+                let measured = self.services.network.measured();
+                Facts { measured, ..self.network_facts() }.judge() == Verdict::Pays
+            }
+        }
+    }
+
+    fn network_facts(&self) -> Facts {
+        let cores = heliostat_base::affinity::cpu_count() as u64;
+        let configured = self.parts.config.network.cores.len();
+        let kernel_cores = heliostat_base::placement::kernel_cores().max(configured) as u64;
+        Facts { cores, kernel_cores, measured: self.services.network.known() }
+    }
+
+    /// What the service does, and why so.
+    fn network_json(&self) -> Value {
+        let config = &self.parts.config.network;
+        let facts = self.network_facts();
+        let (is_on, why) = match config.delegate {
+            When::Always => (true, "it is switched on by the configuration"),
+            When::Never => (false, "it is switched off by the configuration"),
+            When::Auto => (facts.judge() == Verdict::Pays, facts.judge().text()),
+        };
+        json!({
+            "on": is_on,
+            "why": why,
+            "cores": facts.cores,
+            "kernel_cores": facts.kernel_cores,
+            "stack_ns": facts.measured.map(|it| it.stack_ns),
+            "line_ns": facts.measured.map(|it| it.line_ns),
+            "loops": each_loop(self).map(loop_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn loop_json(state: &LoopState) -> Value {
+    let counts = &state.counts;
+    json!({
+        "core": state.core,
+        "connections": counts.connections.load(Relaxed),
+        "handed": counts.handed.load(Relaxed),
+        "refused": counts.refused.load(Relaxed),
+        "given_back": counts.given_back.load(Relaxed),
+        "corrupt": counts.corrupt.load(Relaxed),
+        "received": counts.received.load(Relaxed),
+        "sent": counts.sent.load(Relaxed),
+        "bells": counts.bells.load(Relaxed),
+        "sleeps": counts.sleeps.load(Relaxed),
+    })
+}
+
+/// The session's end of a link, and the loop's: neither waits.
+fn link() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socketpair(family, kind, flags, None)?)
+}

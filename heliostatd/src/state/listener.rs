@@ -1,0 +1,47 @@
+//! Shared listeners: who takes part, the sockets, and the thread that accepts.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_control::config::Config;
+use heliostat_server_listener::Balancer;
+use heliostat_service_listener::Listeners;
+
+use crate::shares;
+
+/// What the daemon keeps of shared listeners.
+pub struct SharedListeners {
+    /// Who takes part.
+    pub grants: Listeners,
+    /// The first listening socket of each, for who could not bind the address.
+    pub sockets: HashMap<ObjectId, Rc<OwnedFd>>,
+    /// The thread, once there was a listener.
+    balancer: Option<Balancer>,
+}
+
+impl SharedListeners {
+    /// None yet.
+    pub fn new(config: &Config) -> SharedListeners {
+        let grants = Listeners::new(shares::listeners(config));
+        SharedListeners { grants, sockets: HashMap::new(), balancer: None }
+    }
+
+    /// The thread, started now if it was not.
+    ///
+    /// # Errors
+    /// The kernel has no descriptor or no thread for it.
+    pub fn started(&mut self) -> io::Result<&Balancer> {
+        if self.balancer.is_none() {
+            self.balancer = Some(Balancer::start()?);
+        }
+        self.balancer.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The thread, where it is there.
+    pub fn balancer(&self) -> Option<&Balancer> {
+        self.balancer.as_ref()
+    }
+}

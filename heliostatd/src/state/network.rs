@@ -1,0 +1,68 @@
+//! The network service: its loops, which of them has which channel, and what was measured.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use heliostat_abi::name::ObjectId;
+use heliostat_backend_tcp::{measure, Measured};
+use heliostat_control::config::Network;
+use heliostat_server_network::{NetworkLoops, Order, Settings};
+use tracing::warn;
+
+/// What the daemon keeps of the network service.
+#[derive(Default)]
+pub struct CarriedStreams {
+    /// The loops, once somebody has asked for one.
+    pub loops: Option<NetworkLoops>,
+    /// Which loop has a channel.
+    pub channels: HashMap<ObjectId, usize>,
+    /// What was measured, once it has been.
+    measured: Option<Arc<OnceLock<Measured>>>,
+}
+
+impl CarriedStreams {
+    /// The loops, started now if there are none.
+    ///
+    /// # Errors
+    /// A thread or a descriptor is not to be had.
+    pub fn start(&mut self, config: &Network) -> std::io::Result<&mut NetworkLoops> {
+        if self.loops.is_none() {
+            self.loops = Some(NetworkLoops::start(&Settings {
+                loops: config.loops,
+                cores: config.cores.clone(),
+                connections_max: config.connections.div_ceil(config.loops.max(1)),
+            })?);
+        }
+        self.loops.as_mut().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+
+    /// What was measured. The first who asks has it measured beside the event loop.
+    pub fn measured(&mut self) -> Option<Measured> {
+        let cell = self.measured.get_or_insert_with(|| {
+            let cell = Arc::new(OnceLock::new());
+            let filled = cell.clone();
+            let thread = std::thread::Builder::new().name("heliostat-measure".into());
+            let started = thread.spawn(move || match measure() {
+                Ok(measured) => _ = filled.set(measured),
+                Err(error) => warn!(%error, "the network service cannot be measured"),
+            });
+            if let Err(error) = started {
+                warn!(%error, "the network service cannot be measured");
+            }
+            cell
+        });
+        cell.get().copied()
+    }
+
+    /// As `measured`, and has nothing measured.
+    pub fn known(&self) -> Option<Measured> {
+        self.measured.as_ref()?.get().copied()
+    }
+
+    /// A channel has ended.
+    pub fn end(&mut self, id: ObjectId, revoked: bool) {
+        if let (Some(number), Some(loops)) = (self.channels.remove(&id), &self.loops) {
+            loops.order(number, Order::End { id, revoked });
+        }
+    }
+}

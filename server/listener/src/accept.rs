@@ -1,0 +1,240 @@
+//! What comes: connections, their first bytes, a plug-in's words, and deadlines that pass.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use heliostat_abi::listener::limits::{PEEKED_MAX, PLUGIN_ASKED_MAX};
+use heliostat_abi::listener::rule::Peek;
+use heliostat_abi::listener::{Handed, Rule};
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_service_listener::Key;
+use rustix::event::epoll::EventFlags;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::{acceptfrom_with, RecvFlags, SocketFlags};
+use tracing::{debug, warn};
+
+use crate::hand::PAUSE_NS;
+use crate::held::{Awaited, Held};
+use crate::plugin::Heard;
+use crate::state::{Source, State};
+
+/// Connections accepted at once: others want the lock.
+const ACCEPTED_MAX: usize = 16;
+/// A first line ends with it.
+const LINE_END: u8 = b'\n';
+
+impl State {
+    /// A listening socket has connections.
+    pub fn accept_some(&mut self, id: ObjectId, token: u64, now_ns: u64) {
+        for _ in 0..ACCEPTED_MAX {
+            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            if !listener.is_open {
+                break;
+            }
+            let Some((_, socket)) = listener.sockets.iter().find(|it| it.0 == token) else {
+                return;
+            };
+            let accepted = acceptfrom_with(socket, SocketFlags::CLOEXEC);
+            // A program that took its socket back may want it to block: one was announced.
+            let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::NONBLOCK);
+            match accepted {
+                Ok((fd, peer)) => {
+                    listener.counts.accepted += 1;
+                    let serial = listener.counts.accepted;
+                    let peer = peer.and_then(|any| SocketAddr::try_from(any).ok());
+                    // Who has gone already has no address any more.
+                    let peer = peer.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
+                    self.arrive(id, Handed { peer: NetAddress::new(peer), serial }, fd, now_ns);
+                }
+                Err(Errno::AGAIN) => break,
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    warn!(%error, "nothing can be accepted for a shared listener");
+                    listener.pause_until_ns = now_ns + PAUSE_NS;
+                    break;
+                }
+                Err(Errno::INVAL | Errno::BADF | Errno::NOTSOCK) => {
+                    warn!(listener = %id, "a listening socket of it listens no more");
+                    self.drop_socket(id, token);
+                    return;
+                }
+                // Errors of the connection itself (accept(2)).
+                Err(error) => debug!(%error, "a connection ended before it was accepted"),
+            }
+            if !flags.contains(OFlags::NONBLOCK) {
+                break;
+            }
+            self.close_where_full(id, now_ns);
+        }
+        self.settle(id, now_ns);
+    }
+
+    fn close_where_full(&mut self, id: ObjectId, now_ns: u64) {
+        let is_full = |it: &crate::listener::SharedListener| !it.held.unplaced.is_empty();
+        if self.listeners.get(&id).is_some_and(is_full) {
+            self.settle(id, now_ns);
+        }
+    }
+
+    fn drop_socket(&mut self, id: ObjectId, token: u64) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let gone = listener.sockets.iter().position(|(it, _)| *it == token);
+        if let Some(at) = gone {
+            let (_, socket) = listener.sockets.swap_remove(at);
+            self.poll.ignore(&socket);
+        }
+        self.sources.remove(&token);
+    }
+
+    fn arrive(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, now_ns: u64) {
+        let Some(listener) = self.listeners.get(&id) else { return };
+        match (listener.balance.rule(), listener.balance.rule().peek()) {
+            (_, Some(peek)) => self.peek(id, handed, fd, peek, now_ns),
+            (Rule::Plugin(peek), None) => self.ask(id, handed, fd, &[], peek, now_ns),
+            _ => self.hand(id, handed, fd, Key::None, now_ns),
+        }
+    }
+
+    /// Waits for the first bytes, unless they are there. Where too many are waited for, the one that
+    /// has been silent longest is given by load.
+    fn peek(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, peek: Peek, now_ns: u64) {
+        let mut room = vec![0; peek.bytes_max as usize];
+        if let Some(length) = first_bytes(&fd, &mut room, false) {
+            return self.read(id, handed, fd, &room[..length], now_ns);
+        }
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let crowded = listener.held.awaiting() >= PEEKED_MAX;
+        if let Some(oldest) = crowded.then(|| listener.held.oldest()).flatten() {
+            self.give_up_waiting(id, oldest, now_ns);
+        }
+        let token = self.token(Source::Held(id, handed.serial));
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        if self.poll.watch(&fd, token, flags).is_err() {
+            self.sources.remove(&token);
+            return self.hand(id, handed, fd, Key::None, now_ns);
+        }
+        let until_ns = now_ns + u64::from(peek.deadline_ms) * 1_000_000;
+        let held = Held { fd, handed, awaited: Awaited::Bytes { until_ns }, token };
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            listener.held.insert(held);
+        }
+    }
+
+    /// A connection whose first bytes are awaited has some, or has ended.
+    pub fn first_bytes_came(&mut self, id: ObjectId, serial: u64, is_end: bool, now_ns: u64) {
+        let Some(listener) = self.listeners.get(&id) else { return };
+        let bytes_max = listener.balance.rule().peek().map_or(0, |peek| peek.bytes_max);
+        let Some(held) = listener.held.get(serial) else { return };
+        let mut room = vec![0; bytes_max as usize];
+        if let Some(length) = first_bytes(&held.fd, &mut room, is_end) {
+            let Some(held) = self.release(id, serial) else { return };
+            self.read(id, held.handed, held.fd, &room[..length], now_ns);
+        }
+    }
+
+    /// Takes a connection out of those that are waited for.
+    fn release(&mut self, id: ObjectId, serial: u64) -> Option<Held> {
+        let held = self.listeners.get_mut(&id)?.held.remove(serial)?;
+        if matches!(held.awaited, Awaited::Bytes { .. }) {
+            self.poll.ignore(&held.fd);
+            self.sources.remove(&held.token);
+        }
+        Some(held)
+    }
+
+    /// The first bytes are known: the first line decides, or the plug-in.
+    fn read(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, bytes: &[u8], now_ns: u64) {
+        let Some(listener) = self.listeners.get(&id) else { return };
+        if let Rule::Plugin(peek) = listener.balance.rule() {
+            return self.ask(id, handed, fd, bytes, peek, now_ns);
+        }
+        let line = bytes.split(|byte| *byte == LINE_END).next().unwrap_or(bytes);
+        let key = if line.is_empty() { Key::None } else { Key::Bytes(line) };
+        self.hand(id, handed, fd, key, now_ns);
+    }
+
+    fn ask(
+        &mut self,
+        id: ObjectId,
+        handed: Handed,
+        fd: OwnedFd,
+        bytes: &[u8],
+        peek: Peek,
+        now_ns: u64,
+    ) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        listener.refresh(now_ns);
+        let seats = listener.balance.seats();
+        let asked = listener.held.awaiting() < PLUGIN_ASKED_MAX
+            && listener.plugin.as_ref().is_some_and(|it| it.ask(&handed, seats, bytes).is_ok());
+        if !asked {
+            listener.counts.unanswered += 1;
+            return self.hand(id, handed, fd, Key::None, now_ns);
+        }
+        let until_ns = now_ns + u64::from(peek.deadline_ms) * 1_000_000;
+        listener.held.insert(Held { fd, handed, awaited: Awaited::Plugin { until_ns }, token: 0 });
+    }
+
+    /// The plug-in has said something.
+    pub fn hear_plugin(&mut self, id: ObjectId, now_ns: u64) {
+        for _ in 0..ACCEPTED_MAX {
+            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            let Some(plugin) = &mut listener.plugin else { return };
+            match plugin.hear() {
+                Heard::Named(named) => {
+                    let is_asked = |held: &Held| matches!(held.awaited, Awaited::Plugin { .. });
+                    if listener.held.get(named.serial).is_some_and(is_asked) {
+                        let Some(held) = self.release(id, named.serial) else { continue };
+                        let key = Key::Place(named.place);
+                        self.hand(id, held.handed, held.fd, key, now_ns);
+                    }
+                }
+                Heard::Garbage => listener.counts.garbage += 1,
+                Heard::Nothing => break,
+                Heard::Gone => {
+                    self.end_plugin(id, now_ns);
+                    break;
+                }
+            }
+        }
+        self.settle(id, now_ns);
+    }
+
+    /// The plug-in is asked no more.
+    pub fn end_plugin(&mut self, id: ObjectId, now_ns: u64) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let Some(gone) = listener.plugin.take() else { return };
+        let asked = listener.held.asked();
+        self.poll.ignore(&gone);
+        self.sources.remove(&gone.token);
+        asked.into_iter().for_each(|serial| self.give_up_waiting(id, serial, now_ns));
+    }
+
+    /// A connection is given by load: its client, or the plug-in, was silent for too long.
+    pub fn give_up_waiting(&mut self, id: ObjectId, serial: u64, now_ns: u64) {
+        let Some(held) = self.release(id, serial) else { return };
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            match held.awaited {
+                Awaited::Bytes { .. } => listener.counts.silent += 1,
+                Awaited::Plugin { .. } => listener.counts.unanswered += 1,
+            }
+        }
+        self.hand(id, held.handed, held.fd, Key::None, now_ns);
+    }
+}
+
+/// How many first bytes there are, once they decide: a whole line, as many as are looked at, or what
+/// there is at the connection's end. They stay in the connection.
+fn first_bytes(fd: &OwnedFd, room: &mut [u8], is_end: bool) -> Option<usize> {
+    let bytes_max = room.len();
+    match rustix::net::recv(fd, &mut *room, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Some(0),
+        Ok((length, _)) => {
+            let is_enough = length >= bytes_max || is_end || room[..length].contains(&LINE_END);
+            is_enough.then_some(length)
+        }
+        Err(Errno::AGAIN | Errno::INTR) => None,
+        // It was reset: its worker will be told so.
+        Err(_) => Some(0),
+    }
+}

@@ -1,0 +1,170 @@
+//! A connection is given to a worker; while no worker has room, nothing more is accepted.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{sync_channel, SyncSender};
+
+use heliostat_abi::listener::{Handed, Rule};
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_service_listener::{Key, Standing, QUEUE_MAX};
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_linger, socket_linger};
+use tracing::debug;
+
+use crate::state::{Source, State};
+
+/// After the first connection of a worker its open ones are counted so much later.
+pub const AUDIT_NS: u64 = 100_000_000;
+/// After a failure that has to do with the whole machine nothing is accepted for so long.
+pub const PAUSE_NS: u64 = 100_000_000;
+/// Descriptors whose closing may wait, in line.
+const CLOSING_MAX: usize = 1024;
+
+/// Who closes connections that linger: close(2) of such waits, if nobody else has it.
+#[derive(Default)]
+pub struct Closing(Option<SyncSender<OwnedFd>>);
+
+impl Closing {
+    /// Closes a connection that a worker may have by now.
+    pub fn close(&mut self, fd: OwnedFd) {
+        if !matches!(socket_linger(&fd), Ok(Some(_))) {
+            return;
+        }
+        let line = self.0.get_or_insert_with(|| {
+            let (line, closed) = sync_channel::<OwnedFd>(CLOSING_MAX);
+            // Without the thread the line ends at once, and what lingers is closed without waiting.
+            let name = std::thread::Builder::new().name("listener-close".into());
+            let _ = name.spawn(move || closed.into_iter().for_each(drop));
+            line
+        });
+        if let Err(error) = line.try_send(fd) {
+            let (std::sync::mpsc::TrySendError::Full(fd)
+            | std::sync::mpsc::TrySendError::Disconnected(fd)) = error;
+            let _ = set_socket_linger(&fd, None);
+        }
+    }
+}
+
+/// The bytes of an address by which the rule goes.
+pub fn address_bytes(peer: NetAddress) -> [u8; 16] {
+    match peer.ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+impl State {
+    /// Gives a connection to the worker that the rule names, or keeps it until one has room.
+    pub fn hand(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, key: Key<'_>, now_ns: u64) {
+        loop {
+            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            let by_address = address_bytes(handed.peer);
+            let key = match listener.balance.rule() {
+                Rule::Address => Key::Bytes(&by_address),
+                _ => key,
+            };
+            listener.refresh(now_ns);
+            let Some(chosen) = listener.balance.choose(key, now_ns) else {
+                listener.held.unplaced.push_back((handed, fd));
+                return;
+            };
+            let Some(worker) = listener.workers.get_mut(&chosen) else {
+                listener.balance.remove(chosen);
+                continue;
+            };
+            match worker.queue.put(&handed, &fd) {
+                Ok(()) => {}
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+                    debug!(worker = %chosen, "its queue takes nothing more");
+                    self.drain(id, chosen);
+                    continue;
+                }
+                Err(error) => {
+                    debug!(worker = %chosen, %error, "a connection could not be handed over");
+                    listener.held.unplaced.push_back((handed, fd));
+                    listener.pause_until_ns = now_ns + PAUSE_NS;
+                    return;
+                }
+            }
+            if let Some(audit) = &worker.audit {
+                audit.add(&fd, handed.serial);
+                if worker.audit_at_ns == 0 {
+                    worker.audit_at_ns = now_ns + AUDIT_NS;
+                }
+            }
+            listener.counts.given += 1;
+            listener.balance.seat_mut(chosen).into_iter().for_each(|seat| seat.give(now_ns));
+            return self.closing.close(fd);
+        }
+    }
+
+    /// A worker is given nothing more, and others what it has not taken.
+    pub fn drain(&mut self, id: ObjectId, worker: ObjectId) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let seat = listener.balance.seat_mut(worker);
+        seat.into_iter().for_each(|seat| seat.standing = Standing::Draining);
+        self.take_back_all(id, worker);
+    }
+
+    /// Gives what waits for room, and then accepts again or stops accepting.
+    pub fn settle(&mut self, id: ObjectId, now_ns: u64) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let waiting = listener.held.unplaced.len();
+        for _ in 0..waiting {
+            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            listener.refresh(now_ns);
+            if !has_room(listener, now_ns) {
+                break;
+            }
+            let Some((handed, fd)) = listener.held.unplaced.pop_front() else { break };
+            self.hand(id, handed, fd, Key::None, now_ns);
+        }
+        self.open_or_close(id, now_ns);
+    }
+
+    /// Accepts where somebody can take what comes; everything else the kernel keeps.
+    fn open_or_close(&mut self, id: ObjectId, now_ns: u64) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let is_open = listener.held.unplaced.is_empty() && has_room(listener, now_ns);
+        let waits_for_room = !is_open && listener.balance.is_served();
+        if is_open != listener.is_open {
+            listener.is_open = is_open;
+            let flags = if is_open { EventFlags::IN } else { EventFlags::empty() };
+            let sockets = listener.sockets.iter();
+            sockets.for_each(|(token, socket)| self.poll.change(socket, *token, flags));
+        }
+        self.watch_queues(id, waits_for_room);
+    }
+
+    /// Hears of each connection that a worker takes, as long as room is waited for.
+    fn watch_queues(&mut self, id: ObjectId, is_wanted: bool) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let others = listener.workers.values().filter(|worker| worker.is_watched != is_wanted);
+        let changed: Vec<ObjectId> = others.map(|worker| worker.id).collect();
+        for worker_id in changed {
+            let token = is_wanted.then(|| self.token(Source::Queue(id, worker_id)));
+            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            let Some(worker) = listener.workers.get_mut(&worker_id) else { continue };
+            worker.is_watched = is_wanted;
+            match token {
+                Some(token) => {
+                    let flags = EventFlags::OUT | EventFlags::ET;
+                    let _ = self.poll.watch(worker.queue.writing(), token, flags);
+                }
+                None => {
+                    self.poll.ignore(worker.queue.writing());
+                    let gone = Source::Queue(id, worker_id);
+                    self.sources.retain(|_, source| *source != gone);
+                }
+            }
+        }
+    }
+}
+
+fn has_room(listener: &crate::listener::SharedListener, now_ns: u64) -> bool {
+    let has = |seat: &heliostat_service_listener::Seat| {
+        seat.standing == Standing::Ready && seat.untaken() < QUEUE_MAX
+    };
+    now_ns >= listener.pause_until_ns && listener.balance.seats().iter().any(has)
+}

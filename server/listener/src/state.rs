@@ -1,0 +1,195 @@
+//! All listeners, and what each event of the thread is about.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use heliostat_abi::name::ObjectId;
+use heliostat_service_listener::{Seat, Standing};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::hand::Closing;
+use crate::listener::{Counts, SharedListener};
+use crate::worker::Worker;
+
+/// What became ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// Somebody has changed the state.
+    Bell,
+    /// A listening socket.
+    Socket(ObjectId),
+    /// A worker has taken something.
+    Queue(ObjectId, ObjectId),
+    /// A connection whose first bytes are awaited, by its number.
+    Held(ObjectId, u64),
+    /// A plug-in.
+    Plugin(ObjectId),
+}
+
+/// The set of what is waited for.
+pub struct Poll(pub OwnedFd);
+
+impl Poll {
+    /// Watches a descriptor for these events.
+    pub fn watch(&self, fd: impl AsFd, token: u64, flags: EventFlags) -> Result<(), Errno> {
+        epoll::add(&self.0, fd, EventData::new_u64(token), flags)
+    }
+
+    /// Watches it for others.
+    pub fn change(&self, fd: impl AsFd, token: u64, flags: EventFlags) {
+        // It fails only where the descriptor is not in the set.
+        let _ = epoll::modify(&self.0, fd, EventData::new_u64(token), flags);
+    }
+
+    /// Watches it no more: a descriptor that others have as well would stay in the set.
+    pub fn ignore(&self, fd: impl AsFd) {
+        let _ = epoll::delete(&self.0, fd);
+    }
+}
+
+/// The state of the thread.
+pub struct State {
+    /// Every listener.
+    pub listeners: HashMap<ObjectId, SharedListener>,
+    /// What each token stands for.
+    pub sources: HashMap<u64, Source>,
+    next_token: u64,
+    /// What is waited for.
+    pub poll: Poll,
+    /// Who closes what may wait.
+    pub closing: Closing,
+    /// The thread ends.
+    pub is_stopping: bool,
+}
+
+/// One listener, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListenerState {
+    /// What is counted.
+    pub counts: Counts,
+    /// Connections that nobody has yet.
+    pub held: usize,
+    /// Whether connections are accepted now.
+    pub is_open: bool,
+    /// Whether a plug-in is asked.
+    pub has_plugin: bool,
+    /// Its workers.
+    pub workers: HashMap<ObjectId, WorkerState>,
+}
+
+/// One worker, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerState {
+    /// Whether it is given connections.
+    pub standing: Standing,
+    /// Open connections, as far as is known.
+    pub connections: u64,
+    /// That and what it says it has to do beside.
+    pub load: u64,
+    /// Connections given to it and not taken back.
+    pub given: u64,
+    /// Connections in its queue.
+    pub untaken: u64,
+    /// How often it took nothing for too long.
+    pub passed: u64,
+    /// How often it said what cannot be.
+    pub lies: u64,
+    /// Whether its word counts.
+    pub is_believed: bool,
+    /// Whether the kernel counts its connections.
+    pub is_audited: bool,
+}
+
+impl State {
+    /// Without listeners.
+    pub fn new(poll: Poll) -> State {
+        State {
+            listeners: HashMap::new(),
+            sources: HashMap::from([(0, Source::Bell)]),
+            next_token: 1,
+            poll,
+            closing: Closing::default(),
+            is_stopping: false,
+        }
+    }
+
+    /// A token for something that is watched.
+    pub fn token(&mut self, source: Source) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.sources.insert(token, source);
+        token
+    }
+
+    /// A worker is one no more: what lies in its queue is others'.
+    pub fn end_worker(&mut self, id: ObjectId, worker: ObjectId, now_ns: u64) {
+        self.take_back_all(id, worker);
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        listener.balance.remove(worker);
+        if let Some(gone) = listener.workers.remove(&worker) {
+            self.poll.ignore(gone.queue.writing());
+        }
+        self.sources.retain(|_, source| *source != Source::Queue(id, worker));
+        self.settle(id, now_ns);
+    }
+
+    /// A listener is given up.
+    pub fn end_listener(&mut self, id: ObjectId) {
+        let Some(gone) = self.listeners.remove(&id) else { return };
+        for (_, socket) in &gone.sockets {
+            // Its workers have it still.
+            self.poll.ignore(socket);
+        }
+        let is_its = |source: &Source| match source {
+            Source::Bell => false,
+            Source::Socket(it)
+            | Source::Queue(it, _)
+            | Source::Held(it, _)
+            | Source::Plugin(it) => *it == id,
+        };
+        self.sources.retain(|_, source| !is_its(source));
+    }
+
+    /// What lies in a worker's queue is taken back, to be given to others.
+    pub fn take_back_all(&mut self, id: ObjectId, worker: ObjectId) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let Some(from) = listener.workers.get_mut(&worker) else { return };
+        while let Some((handed, fd)) = from.queue.take_back() {
+            from.ghosts.insert(handed.serial);
+            listener.balance.seat_mut(worker).into_iter().for_each(Seat::take_back);
+            listener.counts.taken_back += 1;
+            listener.held.unplaced.push_back((handed, fd));
+        }
+    }
+
+    /// What people are told of a listener.
+    pub fn view(&mut self, id: ObjectId, now_ns: u64) -> Option<ListenerState> {
+        let listener = self.listeners.get_mut(&id)?;
+        listener.refresh(now_ns);
+        let workers = &listener.workers;
+        let seats = listener.balance.seats().iter();
+        let told = seats.map(|seat| (seat.worker, worker_state(seat, workers.get(&seat.worker))));
+        Some(ListenerState {
+            counts: listener.counts,
+            held: listener.held.awaiting() + listener.held.unplaced.len(),
+            is_open: listener.is_open,
+            has_plugin: listener.plugin.is_some(),
+            workers: told.collect(),
+        })
+    }
+}
+
+fn worker_state(seat: &Seat, worker: Option<&Worker>) -> WorkerState {
+    WorkerState {
+        standing: seat.standing,
+        connections: seat.load.connections(),
+        load: seat.load.value(),
+        given: seat.load.given(),
+        untaken: seat.untaken(),
+        passed: seat.passed,
+        lies: seat.load.lies(),
+        is_believed: seat.load.is_believed(),
+        is_audited: worker.is_some_and(|worker| worker.audit.is_some()),
+    }
+}

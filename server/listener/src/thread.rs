@@ -1,0 +1,180 @@
+//! The thread: waits, does what came, lets time pass, and counts what workers have open.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use heliostat_abi::name::ObjectId;
+use heliostat_base::clock::monotonic_ns;
+use rustix::event::epoll::{self, Event, EventFlags};
+use rustix::event::Timespec;
+
+use crate::audit::Audit;
+use crate::hand::AUDIT_NS;
+use crate::state::{Source, State};
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 32;
+/// A queue that is not emptied is looked at so often.
+const LOOK_NS: u64 = 50_000_000;
+/// One count takes so long for each connection, and shall take one part in twenty of the time.
+const AUDIT_NS_PER_CONNECTION: u64 = 50_000;
+
+/// What thread and control plane share.
+pub struct Shared {
+    /// All of it.
+    pub state: Mutex<State>,
+    /// Rings when the control plane has changed something.
+    pub bell: OwnedFd,
+}
+
+/// A count that is due.
+struct Due {
+    listener: ObjectId,
+    worker: ObjectId,
+    audit: Arc<Audit>,
+    given: u64,
+}
+
+impl Shared {
+    /// Does something with the state. A panic in between is this crate's fault, and what it left is
+    /// used on: connections are owned by values, so that none is in two places.
+    pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Serves until it is told to stop.
+    pub fn serve(&self, epoll: &OwnedFd) {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+        while !self.with(|state| state.is_stopping) {
+            let timeout = self.with(|state| state.next_deadline_ns()).map(|at| timespec(at));
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            // Interrupted, it waits again.
+            let _ = epoll::wait(epoll, room, timeout.as_ref());
+            let due = self.with(|state| {
+                let now = monotonic_ns();
+                for event in &events {
+                    let (data, flags) = (event.data, event.flags);
+                    state.attend(data.u64(), flags, &self.bell, now);
+                }
+                state.pass_time(now);
+                state.due_audits(now)
+            });
+            due.into_iter().for_each(|due| self.count(&due));
+        }
+    }
+
+    /// Counts a worker's open connections; without the lock, since the kernel's list may be long.
+    fn count(&self, due: &Due) {
+        let open = due.audit.open();
+        self.with(|state| state.counted(due, open, monotonic_ns()));
+    }
+}
+
+fn timespec(at_ns: u64) -> Timespec {
+    // A little later than due, so that it is due then.
+    let wait = at_ns.saturating_sub(monotonic_ns()) + 100_000;
+    Timespec { tv_sec: (wait / 1_000_000_000) as i64, tv_nsec: (wait % 1_000_000_000) as i64 }
+}
+
+impl State {
+    fn attend(&mut self, token: u64, flags: EventFlags, bell: &OwnedFd, now_ns: u64) {
+        match self.sources.get(&token).copied() {
+            None => {}
+            Some(Source::Bell) => {
+                let _ = rustix::io::read(bell, &mut [0; 8]);
+            }
+            Some(Source::Socket(id)) => self.accept_some(id, token, now_ns),
+            Some(Source::Queue(id, _)) => self.room_came(id, now_ns),
+            Some(Source::Held(id, serial)) => {
+                let is_end =
+                    flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+                self.first_bytes_came(id, serial, is_end, now_ns);
+                self.settle(id, now_ns);
+            }
+            Some(Source::Plugin(id)) => self.hear_plugin(id, now_ns),
+        }
+    }
+
+    fn room_came(&mut self, id: ObjectId, now_ns: u64) {
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            listener.refresh(now_ns);
+        }
+        self.settle(id, now_ns);
+    }
+
+    /// Deadlines of connections that nobody has, and queues that are not emptied.
+    fn pass_time(&mut self, now_ns: u64) {
+        let ids: Vec<ObjectId> = self.listeners.keys().copied().collect();
+        for id in ids {
+            let Some(listener) = self.listeners.get_mut(&id) else { continue };
+            let silent = listener.held.overdue(now_ns);
+            let mut late = Vec::new();
+            if listener.has_untaken() {
+                listener.refresh(now_ns);
+                late = listener.balance.overdue(now_ns);
+            }
+            let is_idle = silent.is_empty() && late.is_empty() && listener.is_open;
+            silent.into_iter().for_each(|serial| self.give_up_waiting(id, serial, now_ns));
+            late.into_iter().for_each(|worker| self.pass_over(id, worker, now_ns));
+            if !is_idle {
+                self.settle(id, now_ns);
+            }
+        }
+    }
+
+    fn pass_over(&mut self, id: ObjectId, worker: ObjectId, now_ns: u64) {
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            let seat = listener.balance.seat_mut(worker);
+            seat.into_iter().for_each(|seat| seat.pass_over(now_ns));
+        }
+        self.take_back_all(id, worker);
+    }
+
+    /// When something has to be done without an event; with nothing to do the thread sleeps.
+    fn next_deadline_ns(&mut self) -> Option<u64> {
+        let now = monotonic_ns();
+        let each = self.listeners.values().flat_map(|listener| {
+            let paused = Some(listener.pause_until_ns).filter(|until| *until > now);
+            let looks = listener.has_untaken().then_some(now + LOOK_NS);
+            let audits = listener.workers.values().map(|worker| worker.audit_at_ns);
+            let audit = audits.filter(|at| *at > 0).min();
+            [paused, looks, audit, listener.held.next_deadline_ns()]
+        });
+        each.flatten().min()
+    }
+
+    fn due_audits(&mut self, now_ns: u64) -> Vec<Due> {
+        let mut due = Vec::new();
+        for (id, listener) in &self.listeners {
+            for seat in listener.balance.seats() {
+                let Some(worker) = listener.workers.get(&seat.worker) else { continue };
+                let Some(audit) = &worker.audit else { continue };
+                if worker.audit_at_ns > 0 && worker.audit_at_ns <= now_ns {
+                    let (audit, given) = (audit.clone(), seat.load.given());
+                    due.push(Due { listener: *id, worker: seat.worker, audit, given });
+                }
+            }
+        }
+        due
+    }
+
+    fn counted(&mut self, due: &Due, open: Option<std::collections::HashSet<u64>>, now_ns: u64) {
+        let Some(listener) = self.listeners.get_mut(&due.listener) else { return };
+        let Some(worker) = listener.workers.get_mut(&due.worker) else { return };
+        worker.audit_at_ns = 0;
+        let Some(open) = open else {
+            worker.audit = None;
+            return;
+        };
+        worker.ghosts.retain(|serial| open.contains(serial));
+        let count = (open.len() - worker.ghosts.len()) as u64;
+        let Some(seat) = listener.balance.seat_mut(due.worker) else { return };
+        let meanwhile = seat.load.given().saturating_sub(due.given);
+        // The next count follows the next connection; of many not at once.
+        if meanwhile > 0 {
+            worker.audit_at_ns = now_ns + AUDIT_NS.max(count * AUDIT_NS_PER_CONNECTION);
+        }
+        seat.load.audit(count, meanwhile);
+    }
+}

@@ -1,0 +1,428 @@
+//! The loop itself: whose turn it is, who sleeps, and what comes and goes.
+//!
+//! ```text
+//! orders, events --> connections become warm --> turns, round and round --> nothing moved:
+//!    ^                                                                     look on, or
+//!    +------------- sleep <--- those with nothing to do become cold <------+
+//! ```
+//! A warm connection's lanes are looked at in every round; a cold one's program rings. So a round
+//! costs what is busy, however many connections there are. In a round each session moves no more
+//! than [`SESSION_BYTES`] at once, and rounds begin with another connection each.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_backend_tcp::{Direction, Mover, Transfer};
+use heliostat_base::clock;
+use heliostat_base::sys::Errno;
+use tracing::debug;
+
+use crate::channel::{Brought, Channel, Handed};
+use crate::connection::{Connection, Plan, Turn};
+use crate::counts::Counts;
+use crate::ending;
+use crate::events::{About, EventSet, Place};
+use crate::waiting::Waiting;
+use crate::Order;
+
+/// What a session may move in one round, after which others are served.
+const SESSION_BYTES: usize = 1 << 20;
+/// A transfer is counted by the room that it is given, of which so much is used in the mean at most.
+const SHARE_OF_ASKED: usize = 4;
+/// A warm connection that has moved nothing for so long becomes cold.
+const WARM_NS: u64 = 200_000;
+/// So long at most a peer is waited for that takes nothing of what a program has left.
+const LINGER_NS: u64 = 120_000_000_000;
+/// Peers that take nothing are looked after this often.
+const TICK_NS: u64 = 1_000_000_000;
+const TRIGGERED: i32 = libc::EPOLLET | libc::EPOLLIN | libc::EPOLLRDHUP;
+
+/// A loop.
+pub struct Carrier {
+    orders: Receiver<Order>,
+    bell: Arc<OwnedFd>,
+    counts: Arc<Counts>,
+    connections_max: usize,
+    events: EventSet,
+    channels: Vec<Option<Channel>>,
+    connections: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    serial: u32,
+    /// Connections whose lanes are looked at.
+    warm: Vec<u32>,
+    /// Connections whose programs are gone, and not their bytes.
+    lingering: Vec<u32>,
+    /// What each session has moved in this round.
+    moved: HashMap<ObjectId, usize>,
+    first: usize,
+    /// What this round moves, for which connections, and how it went.
+    transfers: Vec<Transfer>,
+    asked: Vec<(u32, Direction)>,
+    answers: Vec<Result<usize, Errno>>,
+}
+
+impl Carrier {
+    /// A loop that carries nothing yet.
+    ///
+    /// # Errors
+    /// The system has no descriptor.
+    pub fn create(
+        orders: Receiver<Order>,
+        bell: Arc<OwnedFd>,
+        counts: Arc<Counts>,
+        connections_max: usize,
+    ) -> std::io::Result<Self> {
+        let events = EventSet::create()?;
+        events
+            .watch(&*bell, libc::EPOLLIN, About::Orders)
+            .map_err(|Errno(errno)| std::io::Error::from_raw_os_error(errno))?;
+        Ok(Self {
+            orders,
+            bell,
+            counts,
+            connections_max,
+            events,
+            channels: Vec::new(),
+            connections: Vec::new(),
+            free: Vec::new(),
+            serial: 0,
+            warm: Vec::new(),
+            lingering: Vec::new(),
+            moved: HashMap::new(),
+            first: 0,
+            transfers: Vec::new(),
+            asked: Vec::new(),
+            answers: Vec::new(),
+        })
+    }
+
+    /// Carries for ever.
+    pub fn run(mut self, is_alone: bool) {
+        let (mut waiting, mut mover) = (Waiting::new(is_alone), Mover::create());
+        debug!(ring = mover.has_ring(), "carries connections");
+        let mut sleeps = false;
+        loop {
+            let timeout = match (sleeps, self.lingering.is_empty()) {
+                (false, _) => Some(0),
+                (true, true) => None,
+                (true, false) => Some(TICK_NS),
+            };
+            self.attend(timeout);
+            let now_ns = clock::monotonic_ns();
+            let moved = self.round(&mut mover, now_ns);
+            if moved {
+                waiting.moved(now_ns);
+            }
+            self.give_up_late(now_ns);
+            sleeps = !moved && !waiting.looks_on(now_ns) && self.lie_down();
+            if sleeps {
+                waiting.sleeps();
+                Counts::add(&self.counts.sleeps, 1);
+            }
+        }
+    }
+
+    /// Takes what the kernel tells.
+    fn attend(&mut self, timeout_ns: Option<u64>) {
+        let told: Vec<_> = self.events.wait(timeout_ns).collect();
+        for (about, events) in told {
+            match about {
+                About::Orders => self.take_orders(),
+                About::Link(index) => self.take_hands(index),
+                About::Socket(place) => self.socket_event(place, events),
+                About::Shadow(place) => self.shadow_event(place, events),
+            }
+        }
+    }
+
+    fn take_orders(&mut self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.bell, &mut count);
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Carry(new) => {
+                    let index = self.channels.iter().position(Option::is_none);
+                    let index = index.unwrap_or_else(|| {
+                        self.channels.push(None);
+                        self.channels.len() - 1
+                    });
+                    let about = About::Link(index as u32);
+                    // A link that nobody watches is closed: its program asks anew.
+                    if self.events.watch(new.link.as_fd(), libc::EPOLLIN, about).is_ok() {
+                        self.channels[index] = Some(Channel::new(new));
+                    }
+                }
+                Order::End { id, revoked } => self.end_channel(id, revoked),
+            }
+        }
+    }
+
+    fn end_channel(&mut self, id: ObjectId, revoked: bool) {
+        let is_it = |channel: &Option<Channel>| channel.as_ref().is_some_and(|it| it.id == id);
+        let Some(index) = self.channels.iter().position(is_it) else { return };
+        if let Some(channel) = &mut self.channels[index] {
+            channel.link = None;
+        }
+        if revoked {
+            let places: Vec<_> = self.places_of(index as u32).collect();
+            places.into_iter().for_each(|place| self.end(place, Turn::WantedBack));
+        }
+        self.forget_if_unused(index as u32);
+    }
+
+    fn places_of(&self, channel: u32) -> impl Iterator<Item = u32> + '_ {
+        let all = self.connections.iter().enumerate();
+        all.filter(move |(_, it)| it.as_ref().is_some_and(|it| it.channel == channel))
+            .map(|(place, _)| place as u32)
+    }
+
+    fn forget_if_unused(&mut self, index: u32) {
+        let channel = &mut self.channels[index as usize];
+        if channel.as_ref().is_some_and(|it| it.link.is_none() && !it.is_used()) {
+            *channel = None;
+        }
+    }
+
+    fn take_hands(&mut self, index: u32) {
+        let Some(Some(channel)) = self.channels.get_mut(index as usize) else { return };
+        match channel.bring() {
+            Brought::Hands(hands) => {
+                for handed in hands {
+                    Counts::add(&self.counts.handed, 1);
+                    if handed.is_none_or(|handed| !self.begin(index, handed)) {
+                        Counts::add(&self.counts.refused, 1);
+                    }
+                }
+            }
+            Brought::End => {
+                channel.link = None;
+                self.forget_if_unused(index);
+            }
+        }
+    }
+
+    /// Begins to carry a connection; false when it is closed instead.
+    fn begin(&mut self, index: u32, handed: Handed) -> bool {
+        let Some(Some(channel)) = self.channels.get_mut(index as usize) else { return false };
+        let slot = handed.slot;
+        let carried = self.connections.len() - self.free.len();
+        let lanes = channel.lanes(slot).filter(|_| carried < self.connections_max);
+        let Some(lanes) = lanes else {
+            channel.free(slot, 0);
+            channel.let_go(handed.socket);
+            return false;
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() as u32 - 1
+        });
+        self.serial = self.serial.wrapping_add(1);
+        let connection = Connection::new(index, handed, lanes, self.serial);
+        let at = Place { index: place, serial: self.serial };
+        let socket = TRIGGERED | libc::EPOLLOUT;
+        let watched = self
+            .events
+            .watch(&connection.socket, socket, About::Socket(at))
+            .and_then(|()| self.events.watch(&connection.shadow, TRIGGERED, About::Shadow(at)));
+        if let Err(errno) = watched {
+            debug!(%errno, "a connection is not carried");
+            channel.free(slot, 0);
+            channel.let_go(connection.socket);
+            self.free.push(place);
+            return false;
+        }
+        self.connections[place as usize] = Some(connection);
+        Counts::add(&self.counts.connections, 1);
+        self.warm_up(place);
+        true
+    }
+
+    fn at(&mut self, place: Place) -> Option<&mut Connection> {
+        let found = self.connections.get_mut(place.index as usize)?.as_mut()?;
+        place.is_of(found.serial).then_some(found)
+    }
+
+    fn socket_event(&mut self, place: Place, events: u32) {
+        let Some(connection) = self.at(place) else { return };
+        let has = |wanted: i32| events & wanted as u32 != 0;
+        let is_over = has(libc::EPOLLERR | libc::EPOLLHUP);
+        connection.is_readable |= has(libc::EPOLLIN | libc::EPOLLRDHUP) || is_over;
+        connection.is_writable |= has(libc::EPOLLOUT) || is_over;
+        if is_over && connection.is_broken() {
+            return self.end(place.index, Turn::Reset);
+        }
+        self.warm_up(place.index);
+    }
+
+    fn shadow_event(&mut self, place: Place, events: u32) {
+        let Some(connection) = self.at(place) else { return };
+        connection.drain();
+        let is_over = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
+        if is_over {
+            self.is_gone(place.index);
+        }
+        self.warm_up(place.index);
+    }
+
+    /// The program has closed its end: what it has sent is still to be sent.
+    fn is_gone(&mut self, place: u32) {
+        let Some(Some(connection)) = self.connections.get_mut(place as usize) else { return };
+        if !std::mem::replace(&mut connection.is_gone, true) {
+            ending::widen(connection);
+            connection.moved_at_ns = clock::monotonic_ns();
+            self.lingering.push(place);
+        }
+    }
+
+    fn warm_up(&mut self, place: u32) {
+        let Some(Some(connection)) = self.connections.get_mut(place as usize) else { return };
+        if !std::mem::replace(&mut connection.is_warm, true) {
+            connection.rise();
+            connection.moved_at_ns = connection.moved_at_ns.max(clock::monotonic_ns());
+            self.warm.push(place);
+        }
+    }
+
+    /// A turn for each warm connection; true when something was moved, or ended.
+    fn round(&mut self, mover: &mut Mover, now_ns: u64) -> bool {
+        self.moved.values_mut().for_each(|moved| *moved = 0);
+        let count = self.warm.len();
+        self.first = if count == 0 { 0 } else { (self.first + 1) % count };
+        let from_first = self.warm.iter().cycle().skip(self.first).take(count);
+        let places: Vec<u32> = from_first.copied().collect();
+        let mut has_moved = false;
+        let mut cold = Vec::new();
+        for place in places {
+            match self.plan(place) {
+                Some(Plan::Ends(how)) => {
+                    has_moved = true;
+                    self.end(place, how);
+                }
+                Some(Plan::Nothing) if self.becomes_cold(place, now_ns) => cold.push(place),
+                _ => {}
+            }
+        }
+        has_moved |= self.move_all(mover, now_ns);
+        self.cool(&cold);
+        has_moved
+    }
+
+    /// What a connection's turn is to do; what it is to move is noted. Nothing where its session has had
+    /// enough in this round.
+    fn plan(&mut self, place: u32) -> Option<Plan> {
+        let connection = self.connections.get(place as usize)?.as_ref()?;
+        let channel = self.channels.get(connection.channel as usize)?.as_ref()?;
+        let session = channel.session;
+        if self.moved.get(&session).is_some_and(|moved| *moved >= SESSION_BYTES) {
+            return None;
+        }
+        if channel.is_closed(connection.slot) {
+            self.is_gone(place); // nothing is received for it any more
+        }
+        let connection = self.connections.get_mut(place as usize)?.as_mut()?;
+        let plan = connection.plan();
+        let Plan::Moves { receives, sends } = plan else { return Some(plan) };
+        let both = [(receives, Direction::Receive), (sends, Direction::Send)];
+        let wanted = both.iter().filter(|(is_asked, _)| *is_asked);
+        let transfers: Result<Vec<_>, _> =
+            wanted.map(|(_, direction)| connection.transfer(*direction)).collect();
+        // All or none: a socket that is closed now is in no list.
+        let Ok(transfers) = transfers else { return Some(Plan::Ends(Turn::Corrupt)) };
+        for transfer in transfers {
+            *self.moved.entry(session).or_insert(0) += transfer.pieces.bytes() / SHARE_OF_ASKED;
+            self.asked.push((place, transfer.direction));
+            self.transfers.push(transfer);
+        }
+        Some(plan)
+    }
+
+    /// Makes the transfers of a round; true when one has moved something.
+    fn move_all(&mut self, mover: &mut Mover, now_ns: u64) -> bool {
+        mover.make(&self.transfers, &mut self.answers);
+        self.transfers.clear();
+        let asked = std::mem::take(&mut self.asked);
+        let answers = std::mem::take(&mut self.answers);
+        let mut has_moved = false;
+        for ((place, direction), answer) in asked.iter().zip(&answers) {
+            // It may have ended by the other direction's answer.
+            let found = self.connections.get_mut(*place as usize);
+            let Some(connection) = found.and_then(Option::as_mut) else { continue };
+            match connection.moved(*direction, *answer, &self.counts) {
+                Turn::Moved(_) => {
+                    connection.moved_at_ns = now_ns;
+                    has_moved = true;
+                }
+                Turn::Idle => {}
+                ended => self.end(*place, ended),
+            }
+        }
+        (self.asked, self.answers) = (asked, answers);
+        self.asked.clear();
+        has_moved
+    }
+
+    fn becomes_cold(&mut self, place: u32, now_ns: u64) -> bool {
+        let Some(Some(connection)) = self.connections.get_mut(place as usize) else { return false };
+        now_ns.saturating_sub(connection.moved_at_ns) > WARM_NS && connection.lie_down()
+    }
+
+    /// These are looked at no more until somebody rings.
+    fn cool(&mut self, cold: &[u32]) {
+        for place in cold {
+            if let Some(Some(connection)) = self.connections.get_mut(*place as usize) {
+                connection.is_warm = false;
+            }
+        }
+        let connections = &self.connections;
+        let is_warm = |place: &u32| {
+            connections.get(*place as usize).and_then(Option::as_ref).is_some_and(|it| it.is_warm)
+        };
+        self.warm.retain(is_warm);
+    }
+
+    /// Every warm connection becomes cold; false when one has something to do.
+    fn lie_down(&mut self) -> bool {
+        let mut cold = Vec::new();
+        for place in self.warm.clone() {
+            let Some(Some(connection)) = self.connections.get_mut(place as usize) else { continue };
+            if !connection.lie_down() {
+                self.cool(&cold);
+                return false;
+            }
+            cold.push(place);
+        }
+        self.cool(&cold);
+        true
+    }
+
+    /// Peers that take nothing of what a program has left are not waited for for ever.
+    fn give_up_late(&mut self, now_ns: u64) {
+        let mut lingering = std::mem::take(&mut self.lingering);
+        lingering.retain(|place| {
+            let Some(Some(connection)) = self.connections.get(*place as usize) else { return false };
+            let is_late = now_ns.saturating_sub(connection.moved_at_ns) > LINGER_NS;
+            if connection.is_gone && is_late {
+                self.end(*place, Turn::Reset);
+            }
+            !is_late
+        });
+        self.lingering = lingering;
+    }
+
+    fn end(&mut self, place: u32, turn: Turn) {
+        let taken = self.connections.get_mut(place as usize).and_then(Option::take);
+        let Some(connection) = taken else { return };
+        let index = connection.channel;
+        if let Some(Some(channel)) = self.channels.get_mut(index as usize) {
+            ending::end(connection, turn, channel, &self.counts);
+        }
+        self.warm.retain(|warm| *warm != place);
+        self.lingering.retain(|lingering| *lingering != place);
+        self.free.push(place);
+        self.counts.connections.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.forget_if_unused(index);
+    }
+}

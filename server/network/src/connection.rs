@@ -1,0 +1,276 @@
+//! One carried connection: what a turn moves between its socket and its lanes.
+//!
+//! ```text
+//! socket --> inward lane --> program          at its end: FIN; at an error: RESET
+//! socket <-- outward lane <-- program         at FIN: the socket is half-closed
+//! ```
+//! A turn moves at most one ring in each direction. What stops a direction is noted: an empty
+//! socket, a full one, a full ring. The kernel's next event, or the program's bell, starts it again.
+
+use std::os::fd::AsRawFd;
+
+use heliostat_abi::stream::channel::direction::{FIN, RESET};
+use heliostat_backend_tcp::{Direction, Transfer};
+use heliostat_base::call;
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::sys::Errno;
+use heliostat_ring::stream::{Corrupt, Lane, WriteCache};
+
+use crate::channel::Handed;
+use crate::counts::Counts;
+
+/// Bell bytes taken off a shadow by one call.
+const DRAIN_BYTES: usize = 64;
+/// More bells than that are nonsense.
+const BELLS_MAX: u32 = 1 << 24;
+
+/// A connection.
+pub struct Connection {
+    /// Its channel, in the loop's table.
+    pub channel: u32,
+    /// Its slot there.
+    pub slot: u32,
+    /// Which use of its place this is.
+    pub serial: u32,
+    /// The socket to the remote peer.
+    pub socket: OwnedFd,
+    /// The loop's end of the shadow.
+    pub shadow: OwnedFd,
+    /// What goes to the program.
+    pub inward: Lane,
+    /// What comes from it.
+    pub outward: Lane,
+    cache: WriteCache,
+    /// The socket may have bytes, or an end, or an error.
+    pub is_readable: bool,
+    /// The socket may take bytes.
+    pub is_writable: bool,
+    /// Nothing comes from the peer any more.
+    has_ended: bool,
+    /// The peer has been told that nothing follows.
+    has_shut: bool,
+    /// The program's end is closed: by its word, or by the kernel.
+    pub is_gone: bool,
+    /// The loop looks at its lanes without being asked.
+    pub is_warm: bool,
+    /// When a turn last moved something (monotonic ns).
+    pub moved_at_ns: u64,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// So many bytes were moved, and there may be more.
+    Moved(usize),
+    /// Nothing to do.
+    Idle,
+    /// The program takes the connection back.
+    WantedBack,
+    /// Both directions are through, in order.
+    Through,
+    /// The connection has ended with an error, which both ends are told.
+    Reset,
+    /// The program broke the protocol.
+    Corrupt,
+}
+
+/// What a turn is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Plan {
+    /// To move bytes in these directions.
+    Moves {
+        /// From the socket into the lane.
+        receives: bool,
+        /// From the lane to the socket.
+        sends: bool,
+    },
+    /// Nothing can be moved.
+    Nothing,
+    /// The connection ends.
+    Ends(Turn),
+}
+
+impl Connection {
+    /// The one that was handed over.
+    pub fn new(channel: u32, handed: Handed, (inward, outward): (Lane, Lane), serial: u32) -> Self {
+        let Handed { slot, socket, shadow } = handed;
+        Self {
+            channel,
+            slot,
+            serial,
+            socket,
+            shadow,
+            inward,
+            outward,
+            cache: WriteCache::new(),
+            is_readable: true,
+            is_writable: true,
+            has_ended: false,
+            has_shut: false,
+            is_gone: false,
+            is_warm: false,
+            moved_at_ns: 0,
+        }
+    }
+
+    /// What its next turn moves, or why it has none.
+    pub fn plan(&mut self) -> Plan {
+        if self.inward.is_native_wanted() {
+            return Plan::Ends(Turn::WantedBack);
+        }
+        match self.plan_both() {
+            Ok(plan) => plan,
+            Err(Corrupt { .. }) => Plan::Ends(Turn::Corrupt),
+        }
+    }
+
+    fn plan_both(&mut self) -> Result<Plan, Corrupt> {
+        let flags = self.outward.flags(); // before what is unread: no byte follows FIN
+        if flags & RESET != 0 {
+            return Ok(Plan::Ends(Turn::Reset));
+        }
+        let takes_more = self.is_readable && !self.has_ended && !self.is_gone;
+        let receives = takes_more && self.inward.room()? > 0;
+        let is_sent = self.outward.unread()? == 0;
+        if is_sent && (flags & FIN != 0 || self.is_gone) {
+            if self.is_gone || self.has_ended {
+                return Ok(Plan::Ends(Turn::Through));
+            }
+            if !std::mem::replace(&mut self.has_shut, true) {
+                let _ = call::shutdown(self.socket.as_raw_fd(), libc::SHUT_WR);
+            }
+        }
+        let sends = self.is_writable && !self.has_shut && !is_sent;
+        Ok(match receives || sends {
+            true => Plan::Moves { receives, sends },
+            false => Plan::Nothing,
+        })
+    }
+
+    /// The transfer that a plan asks for.
+    ///
+    /// # Errors
+    /// The program's positions contradict the ring's size.
+    pub fn transfer(&mut self, direction: Direction) -> Result<Transfer, Corrupt> {
+        let pieces = match direction {
+            Direction::Receive => {
+                self.inward.free_pieces(self.inward.capacity(), &mut self.cache)?
+            }
+            Direction::Send => self.outward.unread_pieces(0, self.outward.capacity())?,
+        };
+        Ok(Transfer { socket: self.socket.as_raw_fd(), pieces, direction })
+    }
+
+    /// Notes what a transfer came to; bytes moved.
+    pub fn moved(
+        &mut self,
+        direction: Direction,
+        answer: Result<usize, Errno>,
+        counts: &Counts,
+    ) -> Turn {
+        match (direction, answer) {
+            (Direction::Receive, Ok(0)) => {
+                self.has_ended = true;
+                self.inward.raise(FIN);
+                self.wake_reader(counts);
+                Turn::Moved(0)
+            }
+            (Direction::Receive, Ok(bytes)) => {
+                self.inward.publish_pieces(bytes);
+                Counts::add(&counts.received, bytes as u64);
+                self.wake_reader(counts);
+                Turn::Moved(bytes)
+            }
+            (Direction::Send, Ok(bytes)) => {
+                let done = self.outward.consume(bytes);
+                if done.made_room && self.outward.take_sleeping_writer() {
+                    self.ring(counts);
+                }
+                Counts::add(&counts.sent, bytes as u64);
+                Turn::Moved(bytes)
+            }
+            (_, Err(Errno(libc::EINTR))) => Turn::Idle,
+            (Direction::Receive, Err(Errno(libc::EAGAIN))) => {
+                self.is_readable = false;
+                Turn::Idle
+            }
+            (Direction::Send, Err(Errno(libc::EAGAIN))) => {
+                self.is_writable = false;
+                Turn::Idle
+            }
+            (_, Err(_)) => Turn::Reset,
+        }
+    }
+
+    /// The socket has an error, or both of its directions have ended: told after what it still has.
+    pub fn is_broken(&self) -> bool {
+        let socket = self.socket.as_raw_fd();
+        // Asking takes the error away, which receiving would tell.
+        let error = || call::option(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
+        self.has_ended && (error() != 0 || !self.has_shut)
+    }
+
+    /// Wakes the program if it sleeps for bytes.
+    pub fn wake_reader(&self, counts: &Counts) {
+        if self.inward.take_sleeping_reader() {
+            self.ring(counts);
+        }
+    }
+
+    /// One bell: counted before it is sent. Beside a full shadow the program is rung for next time.
+    pub fn ring(&self, counts: &Counts) {
+        self.inward.count_bell();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        if call::send(self.shadow.as_raw_fd(), &[0], flags).is_err() {
+            self.inward.uncount_bell();
+            return self.inward.reader_sleeps();
+        }
+        Counts::add(&counts.bells, 1);
+    }
+
+    /// Takes the program's bells off the shadow.
+    pub fn drain(&self) {
+        loop {
+            let pending = self.outward.bells_pending();
+            if pending == 0 || pending > BELLS_MAX {
+                return;
+            }
+            let mut bytes = [0; DRAIN_BYTES];
+            let wanted = DRAIN_BYTES.min(pending as usize);
+            let shadow = self.shadow.as_raw_fd();
+            match call::recv(shadow, &mut bytes[..wanted], libc::MSG_DONTWAIT) {
+                Ok(0) => return, // told by the set as well
+                Ok(count) => self.outward.bells_drained(count as u32),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Says that the program has to ring from now on; false when there is something to do already.
+    pub fn lie_down(&mut self) -> bool {
+        self.outward.reader_sleeps();
+        let is_full = self.is_readable && !self.has_ended && self.inward.room() == Ok(0);
+        if is_full {
+            self.inward.writer_sleeps();
+        }
+        let has_room = is_full && self.inward.room() != Ok(0);
+        let has_bytes = self.is_writable && self.outward.unread() != Ok(0);
+        let has_flags = self.outward.flags() & RESET != 0 || self.inward.is_native_wanted();
+        let has_news = has_room || has_bytes || has_flags || self.is_half_done();
+        if has_news {
+            self.rise();
+        }
+        !has_news
+    }
+
+    /// A FIN of the program that the socket has not been told.
+    fn is_half_done(&self) -> bool {
+        !self.has_shut && self.outward.flags() & FIN != 0 && self.outward.unread() == Ok(0)
+    }
+
+    /// The loop looks by itself again.
+    pub fn rise(&mut self) {
+        self.outward.reader_awake();
+        self.inward.writer_awake();
+    }
+}

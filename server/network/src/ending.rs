@@ -1,0 +1,71 @@
+//! How a carried connection ends, as the kernel would end it, or goes back to its program.
+
+use std::os::fd::AsRawFd;
+
+use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
+use heliostat_abi::stream::channel::slot::{CLOSED_SERVER, DONE_SERVER};
+use heliostat_base::call;
+
+use crate::channel::Channel;
+use crate::connection::{Connection, Turn};
+use crate::counts::Counts;
+
+/// Room asked of the kernel for what a program that is gone has left in its ring.
+const LAST_BYTES: i32 = 1 << 20;
+
+/// Ends `connection` as `turn` says. Its descriptors are closed when this returns.
+pub fn end(connection: Connection, turn: Turn, channel: &mut Channel, counts: &Counts) {
+    let slot = connection.slot;
+    match turn {
+        Turn::WantedBack => {
+            give_back(&connection, counts);
+            channel.free(slot, DONE_SERVER);
+            // Its options are the program's: closing it may wait as the program has asked.
+            channel.let_go(connection.socket);
+        }
+        Turn::Corrupt => {
+            Counts::add(&counts.corrupt, 1);
+            reset(&connection, counts);
+            channel.free(slot, CLOSED_SERVER);
+        }
+        Turn::Reset => {
+            reset(&connection, counts);
+            channel.free(slot, CLOSED_SERVER);
+        }
+        Turn::Through | Turn::Idle | Turn::Moved(_) => {
+            finish(&connection);
+            channel.free(slot, CLOSED_SERVER);
+        }
+    }
+}
+
+/// From here on the loop neither receives nor sends. The flag comes after the last byte, and the
+/// shadow's end, which wakes the program, after the flag.
+fn give_back(connection: &Connection, counts: &Counts) {
+    let _ = connection.inward.accept_want();
+    connection.inward.raise(SWITCHED);
+    Counts::add(&counts.given_back, 1);
+}
+
+/// Both ends see a reset: the program behind what was received, the peer at once.
+fn reset(connection: &Connection, counts: &Counts) {
+    connection.inward.raise(RESET);
+    connection.wake_reader(counts);
+    let _ = call::linger_zero(connection.socket.as_raw_fd());
+}
+
+/// The socket is closed in order; with a reset where the program has left bytes unread (RFC 2525,
+/// 2.17). No close waits for what is unsent, whatever SO_LINGER the program had set.
+fn finish(connection: &Connection) {
+    let socket = connection.socket.as_raw_fd();
+    match connection.is_gone && connection.inward.unread() != Ok(0) {
+        true => _ = call::linger_zero(socket),
+        false => _ = call::linger_off(socket),
+    }
+}
+
+/// What a program that is gone has left is the kernel's to send, as far as it takes it.
+pub fn widen(connection: &Connection) {
+    let socket = connection.socket.as_raw_fd();
+    let _ = call::set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, LAST_BYTES);
+}

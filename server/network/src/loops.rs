@@ -1,0 +1,129 @@
+//! Starts the loops and ends them, and says which of them a new channel gets.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_base::mapping::SharedMapping;
+use rustix::event::{eventfd, EventfdFlags};
+use tracing::error;
+
+use crate::carrier::Carrier;
+use crate::counts::Counts;
+
+/// How many loops there are, and where they run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Number of loops, at least one.
+    pub loops: usize,
+    /// One loop has each of these cores for itself; those beyond share cores with everybody.
+    pub cores: Vec<usize>,
+    /// Connections that one loop carries at most: each has two descriptors.
+    pub connections_max: usize,
+}
+
+/// A channel, for a loop to carry its connections.
+pub struct NewChannel {
+    /// As the control plane names it.
+    pub id: ObjectId,
+    /// Whose it is.
+    pub session: ObjectId,
+    /// Its memory.
+    pub memory: Arc<SharedMapping>,
+    /// Streams in it.
+    pub slots: u32,
+    /// Bytes of one direction's ring.
+    pub ring_bytes: u32,
+    /// The loop's end of its link, which does not wait.
+    pub link: OwnedFd,
+    /// Closes what its session has shown, wherever that may wait.
+    pub close: Box<dyn Fn(OwnedFd) + Send>,
+}
+
+/// What the control plane tells a loop.
+pub enum Order {
+    /// To carry a channel's connections.
+    Carry(NewChannel),
+    /// Nothing new comes over this channel; its connections go back to the program at once where they
+    /// are `revoked`, and else on to their end.
+    End {
+        /// Which.
+        id: ObjectId,
+        /// The grant has ended, and its program lives.
+        revoked: bool,
+    },
+}
+
+/// One loop, as the control plane knows it.
+pub struct LoopState {
+    /// What it has done.
+    pub counts: Arc<Counts>,
+    /// The core that it has for itself.
+    pub core: Option<usize>,
+    orders: Sender<Order>,
+    bell: Arc<OwnedFd>,
+}
+
+/// The loops. Their threads end with the process: programs whose connections they carry would
+/// otherwise be left with nobody.
+pub struct NetworkLoops {
+    states: Vec<LoopState>,
+}
+
+impl NetworkLoops {
+    /// Starts as many as configured.
+    ///
+    /// # Errors
+    /// A thread or a descriptor is not to be had.
+    pub fn start(settings: &Settings) -> std::io::Result<Self> {
+        let numbers = 0..settings.loops.max(1);
+        let states = numbers.map(|number| start(number, settings)).collect::<Result<_, _>>()?;
+        Ok(Self { states })
+    }
+
+    /// Each loop, by number.
+    pub fn each(&self) -> &[LoopState] {
+        &self.states
+    }
+
+    /// The loop with the fewest connections.
+    pub fn least_loaded(&self) -> usize {
+        let load = |state: &LoopState| state.counts.connections.load(Relaxed);
+        let least = self.states.iter().enumerate().min_by_key(|(_, state)| load(state));
+        least.map_or(0, |(number, _)| number)
+    }
+
+    /// Gives a loop an order.
+    pub fn order(&self, number: usize, order: Order) {
+        if let Some(state) = self.states.get(number) {
+            let _ = state.orders.send(order);
+            let _ = rustix::io::write(&state.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+fn start(number: usize, settings: &Settings) -> std::io::Result<LoopState> {
+    let (orders, taken) = channel();
+    let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let counts = Arc::new(Counts::default());
+    let core = settings.cores.get(number).copied();
+    let carrier =
+        Carrier::create(taken, bell.clone(), counts.clone(), settings.connections_max)?;
+    let thread = std::thread::Builder::new().name(format!("heliostat-net-{number}"));
+    thread.spawn(move || {
+        let core = core.filter(|core| pins(*core));
+        carrier.run(core.is_some());
+    })?;
+    Ok(LoopState { counts, core, orders, bell })
+}
+
+/// Whether this thread now runs on that core only.
+fn pins(core: usize) -> bool {
+    let pinned = heliostat_base::affinity::pin(core);
+    if let Err(errno) = pinned {
+        error!(core, %errno, "a loop of the network service shares: it cannot have its core");
+    }
+    pinned.is_ok()
+}

@@ -1,0 +1,295 @@
+//! A loop, with the test as the program on one side and as the remote peer on the other.
+
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
+use heliostat_abi::stream::channel::{self as layout, slot, SlotState};
+use heliostat_abi::stream::delegated::Hand;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_base::packet;
+use heliostat_ring::stream::{Lane, WriteCache};
+use heliostat_server_network::{NetworkLoops, NewChannel, Order, Settings};
+use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
+
+const SLOTS: u32 = 4;
+const RING: u32 = 16384;
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A program's end of a channel.
+struct Program {
+    loops: NetworkLoops,
+    memory: Arc<SharedMapping>,
+    link: OwnedFd,
+    id: ObjectId,
+}
+
+/// One connection of it.
+struct Carried {
+    slot: u32,
+    incoming: Lane,
+    outgoing: Lane,
+    cache: WriteCache,
+    shadow: UnixStream,
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < WATCHDOG, "{what}: never");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl Program {
+    fn start(connections_max: usize) -> Program {
+        let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
+        let loops = NetworkLoops::start(&settings).unwrap();
+        let length = layout::bytes(SLOTS, RING);
+        let (_, memory) = SharedMapping::create(c"channel", length).unwrap();
+        let memory = Arc::new(memory);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (link, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let id = ObjectId { index: 1, generation: 1 };
+        loops.order(
+            0,
+            Order::Carry(NewChannel {
+                id,
+                session: id,
+                memory: memory.clone(),
+                slots: SLOTS,
+                ring_bytes: RING,
+                link: theirs,
+                close: Box::new(drop::<OwnedFd>),
+            }),
+        );
+        Program { loops, memory, link, id }
+    }
+
+    fn lane(&self, slot: u32, direction: usize) -> Lane {
+        let words = layout::slot_offset(slot) + slot::DIRECTION[direction];
+        Lane::new(&self.memory, words, layout::ring_offset(slot, direction, RING), RING).unwrap()
+    }
+
+    fn word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
+        self.memory.atomic_u32(layout::slot_offset(slot) + offset)
+    }
+
+    /// Sets a slot up and hands a socket over on it.
+    fn hand(&self, slot: u32, socket: i32, shadow: i32) {
+        let word = 7 << 8 | SlotState::Proven as u32;
+        self.word(slot, slot::STATE).store(word, Release);
+        packet::send(self.link.as_raw_fd(), &Hand { slot, generation: 7 }.encode(), &[socket, shadow])
+            .unwrap();
+    }
+
+    fn carry(&self, slot: u32) -> (Carried, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_read_timeout(Some(WATCHDOG)).unwrap();
+        let socket = listener.accept().unwrap().0;
+        let (incoming, outgoing) = (self.lane(slot, 1), self.lane(slot, 0));
+        incoming.reset(0);
+        outgoing.reset(0);
+        self.word(slot, slot::CLOSED).store(0, Release);
+        let (shadow, far) = UnixStream::pair().unwrap();
+        shadow.set_read_timeout(Some(WATCHDOG)).unwrap();
+        self.hand(slot, socket.as_raw_fd(), far.as_raw_fd());
+        (Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow }, peer)
+    }
+
+    fn count(&self, which: &str) -> u64 {
+        let counts = &self.loops.each()[0].counts;
+        match which {
+            "refused" => counts.refused.load(Relaxed),
+            "corrupt" => counts.corrupt.load(Relaxed),
+            _ => counts.connections.load(Relaxed),
+        }
+    }
+}
+
+impl Carried {
+    fn send(&mut self, bytes: &[u8]) {
+        let mut sent = 0;
+        wait_until("room", || {
+            let part = [IoSlice::new(&bytes[sent..])];
+            sent += self.outgoing.write(&part, &mut self.cache).unwrap();
+            if self.outgoing.take_sleeping_reader() {
+                self.outgoing.count_bell();
+                self.shadow.write_all(&[0]).unwrap();
+            }
+            sent == bytes.len()
+        });
+    }
+
+    fn receive(&self, count: usize) -> Vec<u8> {
+        let (mut bytes, mut seen) = (vec![0; count], 0);
+        wait_until("bytes", || {
+            let part = &mut [IoSliceMut::new(&mut bytes[seen..])];
+            let done = self.incoming.read(part, false).unwrap();
+            if done.made_room && self.incoming.take_sleeping_writer() {
+                self.outgoing.count_bell();
+                (&self.shadow).write_all(&[0]).unwrap();
+            }
+            seen += done.bytes;
+            seen == count
+        });
+        bytes
+    }
+}
+
+fn pattern(count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+#[test]
+fn bytes_pass_both_ways_also_more_than_a_ring_holds() {
+    let program = Program::start(8);
+    let (mut carried, mut peer) = program.carry(0);
+    let sent = pattern(300_000);
+    let mut back = peer.try_clone().unwrap();
+    let (there, expected) = (sent.clone(), sent.clone());
+    let writer = std::thread::spawn(move || back.write_all(&there).unwrap());
+    assert!(carried.receive(expected.len()) == expected);
+    writer.join().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut seen = vec![0; 300_000];
+        peer.read_exact(&mut seen).unwrap();
+        seen
+    });
+    carried.send(&sent);
+    assert!(reader.join().unwrap() == sent);
+}
+
+#[test]
+fn a_peers_end_is_a_flag_and_the_programs_end_reaches_the_peer() {
+    let program = Program::start(8);
+    let (mut carried, mut peer) = program.carry(1);
+    peer.write_all(b"last").unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(carried.receive(4), b"last");
+    wait_until("FIN", || carried.incoming.flags() & FIN != 0);
+    carried.send(b"answer");
+    carried.outgoing.raise(FIN);
+    if carried.outgoing.take_sleeping_reader() {
+        carried.outgoing.count_bell();
+        carried.shadow.write_all(&[0]).unwrap();
+    }
+    let mut seen = Vec::new();
+    peer.read_to_end(&mut seen).unwrap();
+    assert_eq!(seen, b"answer");
+    wait_until("the slot", || program.word(1, slot::CLOSED).load(Acquire) & slot::CLOSED_SERVER != 0);
+}
+
+#[test]
+fn what_a_program_that_is_gone_has_left_still_arrives() {
+    let program = Program::start(8);
+    let (mut carried, mut peer) = program.carry(0);
+    let text = pattern(10_000);
+    carried.send(&text);
+    drop(carried.shadow);
+    let mut seen = Vec::new();
+    peer.read_to_end(&mut seen).unwrap();
+    assert!(seen == text);
+    wait_until("the end", || program.count("connections") == 0);
+}
+
+#[test]
+fn a_reset_of_either_side_is_the_others() {
+    let program = Program::start(8);
+    let (carried, peer) = program.carry(0);
+    heliostat_base::call::linger_zero(peer.as_raw_fd()).unwrap();
+    drop(peer);
+    wait_until("RESET", || carried.incoming.flags() & RESET != 0);
+    let (carried, mut peer) = program.carry(1);
+    carried.outgoing.raise(RESET);
+    drop(carried.shadow);
+    let error = peer.read(&mut [0; 9]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_connection_that_is_wanted_back_is_let_go_of_with_nothing_under_way() {
+    let program = Program::start(8);
+    let (mut carried, mut peer) = program.carry(2);
+    peer.write_all(b"one").unwrap();
+    assert_eq!(carried.receive(3), b"one");
+    carried.incoming.want_native();
+    carried.outgoing.count_bell();
+    carried.shadow.write_all(&[0]).unwrap();
+    wait_until("SWITCHED", || carried.incoming.flags() & SWITCHED != 0);
+    assert_eq!(carried.shadow.read(&mut [0]).unwrap(), 0);
+    assert_eq!(program.word(2, slot::CLOSED).load(Acquire) & slot::DONE_SERVER, slot::DONE_SERVER);
+}
+
+#[test]
+fn hands_that_are_not_what_they_should_be_are_closed_and_others_go_on() {
+    let program = Program::start(8);
+    let (mut good, mut peer) = program.carry(0);
+    let (near, far) = UnixStream::pair().unwrap();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let (tcp, _listener) = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener)
+    };
+    let before = program.count("refused");
+    program.hand(1, near.as_raw_fd(), far.as_raw_fd()); // no TCP socket
+    program.hand(1, tcp.as_raw_fd(), file.as_raw_fd()); // no shadow
+    program.hand(0, tcp.as_raw_fd(), far.as_raw_fd()); // a slot that is taken
+    let link = program.link.as_raw_fd();
+    let hand = Hand { slot: 3, generation: 9 }; // a use that has not begun
+    packet::send(link, &hand.encode(), &[tcp.as_raw_fd(), far.as_raw_fd()]).unwrap();
+    packet::send(link, &[1; 3], &[]).unwrap();
+    packet::send(link, &[7; 16], &[tcp.as_raw_fd()]).unwrap();
+    (&near).write_all(b"x").unwrap(); // something lies in the far end
+    program.hand(1, tcp.as_raw_fd(), far.as_raw_fd());
+    wait_until("refusals", || program.count("refused") == before + 7);
+    good.send(b"still here");
+    let mut seen = [0; 10];
+    peer.read_exact(&mut seen).unwrap();
+    assert_eq!(&seen, b"still here");
+}
+
+#[test]
+fn positions_that_contradict_the_ring_reset_their_own_connection_alone() {
+    let program = Program::start(8);
+    let (bad, mut bad_peer) = program.carry(0);
+    let (mut good, mut peer) = program.carry(1);
+    let tail = layout::slot_offset(0) + slot::DIRECTION[0] + layout::direction::TAIL;
+    program.memory.atomic_u64(tail).store(u64::MAX / 2, Release);
+    bad.outgoing.count_bell();
+    (&bad.shadow).write_all(&[0]).unwrap();
+    assert!(bad_peer.read(&mut [0; 9]).is_err());
+    wait_until("the count", || program.count("corrupt") == 1);
+    good.send(b"fine");
+    let mut seen = [0; 4];
+    peer.read_exact(&mut seen).unwrap();
+    assert_eq!(&seen, b"fine");
+}
+
+#[test]
+fn beyond_its_limit_a_loop_closes_what_it_is_handed() {
+    let program = Program::start(1);
+    let (_first, _peer) = program.carry(0);
+    wait_until("the first", || program.count("connections") == 1);
+    let (mut second, _other_peer) = program.carry(1);
+    assert_eq!(second.shadow.read(&mut [0]).unwrap(), 0);
+    assert_eq!((program.count("refused"), second.incoming.flags()), (1, 0));
+    assert_eq!(second.slot, 1);
+}
+
+#[test]
+fn a_revoked_channel_gives_its_connections_back() {
+    let program = Program::start(8);
+    let (carried, _peer) = program.carry(0);
+    wait_until("it", || program.count("connections") == 1);
+    program.loops.order(0, Order::End { id: program.id, revoked: true });
+    wait_until("SWITCHED", || carried.incoming.flags() & SWITCHED != 0);
+}

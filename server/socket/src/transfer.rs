@@ -1,0 +1,94 @@
+//! Bytes between a connection and a window, by a buffer of the loop's.
+
+use heliostat_abi::file::delegated::{Operation, Way};
+use heliostat_server_loop::{Step, Turn};
+use rustix::io::Errno;
+use rustix::net::{recv, send as send_now, RecvFlags, SendFlags};
+
+use super::sockets::Sockets;
+use super::wait::{wait, For};
+
+/// Receives what is there, up to what the pieces hold, and waits while there is nothing.
+pub(crate) fn receive(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
+    let done = match turn.entry() {
+        Some(entry) => entry.done,
+        None => return Step::Over,
+    };
+    let Some(place) = asked.pieces.at(done) else { return turn.end(done as i64) };
+    let Some(socket) = turn.session.objects.get(asked.object) else {
+        return turn.fail(libc::EBADF);
+    };
+    if !socket.is_connected() {
+        return turn.fail(libc::ENOTCONN);
+    }
+    let buffer = &mut turn.engine.service.buffer;
+    let room = buffer.len().min(place.bytes as usize);
+    let received = recv(&socket.descriptor, &mut buffer[..room], RecvFlags::DONTWAIT);
+    match received.map(|(_, length)| length) {
+        Ok(0) => turn.end(done as i64),
+        Ok(length) => {
+            let copied = turn.session.window.copy_in(place.offset as usize, &buffer[..length]);
+            if copied.is_err() {
+                return turn.fail(libc::EFAULT);
+            }
+            *turn.left -= length as i64;
+            go_on(turn, length as u64);
+            // A buffer that was not filled was all that there was.
+            let has_more = length == room && asked.pieces.at(done + length as u64).is_some();
+            if has_more {
+                Step::GoesOn
+            } else {
+                turn.end((done + length as u64) as i64)
+            }
+        }
+        Err(Errno::AGAIN) if done > 0 => turn.end(done as i64),
+        Err(Errno::AGAIN) => wait(turn, asked.object, For::Something),
+        Err(Errno::INTR) => Step::GoesOn,
+        // What came before it is told first; the next one finds the error no more, but the end.
+        Err(_) if done > 0 => turn.end(done as i64),
+        Err(errno) => turn.fail(errno.raw_os_error()),
+    }
+}
+
+/// Sends all bytes of the pieces, and waits for room where there is none.
+pub(crate) fn send(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
+    let done = match turn.entry() {
+        Some(entry) => entry.done,
+        None => return Step::Over,
+    };
+    let Some(place) = asked.pieces.at(done) else { return turn.end(done as i64) };
+    let Some(socket) = turn.session.objects.get(asked.object) else {
+        return turn.fail(libc::EBADF);
+    };
+    if !socket.is_connected() {
+        return turn.fail(libc::ENOTCONN);
+    }
+    let buffer = &mut turn.engine.service.buffer;
+    let length = buffer.len().min(place.bytes as usize);
+    if turn.session.window.copy_out(place.offset as usize, &mut buffer[..length]).is_err() {
+        return turn.fail(libc::EFAULT);
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match send_now(&socket.descriptor, &buffer[..length], flags) {
+        Ok(sent) => {
+            *turn.left -= sent as i64;
+            go_on(turn, sent as u64);
+            let all = done + sent as u64;
+            if asked.pieces.at(all).is_none() {
+                return turn.end(all as i64);
+            }
+            Step::GoesOn
+        }
+        Err(Errno::AGAIN) => wait(turn, asked.object, For::Room),
+        Err(Errno::INTR) => Step::GoesOn,
+        Err(_) if done > 0 => turn.end(done as i64),
+        Err(errno) => turn.fail(errno.raw_os_error()),
+    }
+}
+
+fn go_on(turn: &mut Turn<'_, Sockets>, bytes: u64) {
+    if let Some(entry) = turn.entry_mut() {
+        entry.done += bytes;
+        entry.way = Way::Kernel;
+    }
+}

@@ -1,0 +1,125 @@
+use super::*;
+use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::listener::Rule;
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_service_grant::{Holder, Shares};
+
+const LIMITS: Limits = Limits {
+    workers_per_session: 4,
+    listeners: Shares::whole(2),
+    workers: Shares { user: 6, ..Shares::whole(10) },
+};
+
+fn session(index: u32) -> ObjectId {
+    ObjectId { index, generation: 1 }
+}
+
+fn endpoint(port: u16) -> Endpoint {
+    Endpoint { namespace: 1, address: NetAddress::new(([127, 0, 0, 1], port).into()) }
+}
+
+fn joining(who: u32, port: u16) -> Joining {
+    Joining {
+        session: session(who),
+        holder: Holder::user(7),
+        endpoint: endpoint(port),
+        owner_uid: 7,
+        socket: u64::from(port),
+        rule: Some(Rule::LeastLoad),
+        workers_max: 3,
+    }
+}
+
+#[test]
+fn an_address_is_shared_by_the_first_who_says_so_and_joined_by_others() {
+    let mut listeners = Listeners::new(LIMITS);
+    let without = Joining { rule: None, ..joining(1, 80) };
+    assert_eq!(listeners.join(without).unwrap_err().code(), Code::NotFound);
+    let first = listeners.join(joining(1, 80)).unwrap();
+    assert!(first.is_first && first.brings_socket && first.place == 0);
+    let second = listeners.join(Joining { session: session(2), ..without }).unwrap();
+    assert!(!second.is_first && !second.brings_socket);
+    assert_eq!((second.listener, second.place, second.workers), (first.listener, 1, 2));
+}
+
+#[test]
+fn another_users_socket_joins_nothing() {
+    let mut listeners = Listeners::new(LIMITS);
+    listeners.join(joining(1, 80)).unwrap();
+    let other = Joining { owner_uid: 8, socket: 5, ..joining(2, 80) };
+    assert_eq!(listeners.join(other).unwrap_err().code(), Code::Denied);
+    let inherited = Joining { owner_uid: 8, ..joining(2, 80) };
+    assert!(listeners.join(inherited).is_ok(), "it is the same socket");
+}
+
+#[test]
+fn full_says_of_what_and_leaves_nothing_behind() {
+    let mut listeners = Listeners::new(LIMITS);
+    for who in 1..4 {
+        listeners.join(joining(who, 80)).unwrap();
+    }
+    let Err(Refusal::Full(full)) = listeners.join(joining(4, 80)) else { panic!("a fourth") };
+    assert_eq!((full.bound.thing, full.limit), (Thing::ListenerWorkers, 3));
+    listeners.join(joining(4, 81)).unwrap();
+    assert_eq!(listeners.join(joining(5, 82)).unwrap_err().code(), Code::Full);
+    assert_eq!((listeners.len(), listeners.worker_count()), (2, 4));
+}
+
+#[test]
+fn a_place_is_given_again_and_the_address_is_kept_for_a_while() {
+    let mut listeners = Listeners::new(LIMITS);
+    let first = listeners.join(joining(1, 80)).unwrap();
+    listeners.join(joining(2, 80)).unwrap();
+    let mut effects = Vec::new();
+    listeners.end(session(1), 0, &mut effects);
+    let gone = Effect::WorkerEnds { listener: first.listener, worker: first.worker };
+    assert_eq!(effects, [gone]);
+    assert_eq!(listeners.join(joining(3, 80)).unwrap().place, 0);
+    effects.clear();
+    [2, 3].map(|who| listeners.end(session(who), 5, &mut effects));
+    assert_eq!((effects.len(), listeners.next_deadline_ns()), (2, Some(5 + LINGER_NS)));
+    listeners.pass_time(4 + LINGER_NS, &mut effects);
+    assert_eq!(listeners.len(), 1);
+    listeners.pass_time(5 + LINGER_NS, &mut effects);
+    assert_eq!((listeners.len(), effects.last()), (0, Some(&Effect::ListenerEnds(first.listener))));
+}
+
+#[test]
+fn a_lasting_one_stays_without_workers_until_it_is_removed() {
+    let mut listeners = Listeners::new(LIMITS);
+    let id = listeners.create(Holder::user(7), endpoint(80), 7, Rule::RoundRobin).unwrap();
+    let again = listeners.create(Holder::user(7), endpoint(80), 7, Rule::RoundRobin);
+    assert_eq!(again.unwrap_err().code(), Code::BadState);
+    assert_eq!(listeners.next_deadline_ns(), None);
+    listeners.has_socket(id, 80);
+    let joined = listeners.join(Joining { rule: None, ..joining(1, 80) }).unwrap();
+    assert!(joined.listener == id && !joined.brings_socket);
+    let mut effects = Vec::new();
+    listeners.remove(id, 0, &mut effects);
+    assert_eq!((effects.len(), listeners.worker_count()), (2, 0));
+}
+
+#[test]
+fn a_worker_ends_with_the_last_who_holds_it() {
+    let mut listeners = Listeners::new(LIMITS);
+    let worker = listeners.join(joining(1, 80)).unwrap().worker;
+    assert!(listeners.hold(session(2), 8, worker).is_err());
+    listeners.hold(session(2), 7, worker).unwrap();
+    let mut effects = Vec::new();
+    listeners.end(session(1), 0, &mut effects);
+    assert!(effects.is_empty() && listeners.own_worker(session(2), worker).is_ok());
+    listeners.leave(session(2), worker, 0, &mut effects).unwrap();
+    assert_eq!(effects.len(), 1);
+    assert!(listeners.leave(session(2), worker, 0, &mut effects).is_err());
+}
+
+#[test]
+fn who_is_revoked_loses_its_workers_and_gets_none() {
+    let mut listeners = Listeners::new(LIMITS);
+    listeners.join(joining(1, 80)).unwrap();
+    let mut effects = Vec::new();
+    assert_eq!(listeners.revoke(&[session(1)], 0, &mut effects), 1);
+    assert_eq!(listeners.join(joining(1, 80)).unwrap_err(), Refusal::Revoked);
+    listeners.end(session(1), 0, &mut effects);
+    assert!(listeners.join(joining(1, 80)).is_ok(), "another session has its place");
+}

@@ -1,0 +1,158 @@
+//! Which files gain nothing by being held back for, or by the log: found by what their program does.
+//!
+//! A flush that the very next call waits for was begun and waited for, which costs more than the
+//! kernel's own; a file that is overwritten in place has the log emptied each time. Where most of some
+//! flushes of a file were such, the next ones are the kernel's, or the file's, and then it is tried
+//! again: programs change.
+
+use heliostat_abi::code::{Unheld, Unlogged};
+use heliostat_base::clock;
+use heliostat_base::lock::Lock;
+use heliostat_base::sync::AtomicU64;
+use heliostat_base::sync::Ordering::Relaxed;
+
+use super::recent::Recent;
+
+/// Flushes of a file that are judged together.
+const JUDGED: u32 = 32;
+/// Of them, how many in vain make it native (three quarters), and how often overwritten in place.
+const VAIN_MAX: u32 = JUDGED * 3 / 4;
+const OVERWRITTEN_MAX: u32 = JUDGED / 8;
+/// Flushes until it is tried again: what a trial costs is a small part of them.
+const LEFT_FOR: u32 = 1024;
+/// A wait so soon after a flush was asked for has left no time that was gained.
+const SOON_NS: u64 = 100_000;
+
+/// When the flush was asked for that nothing was held back for, and nothing has waited for, yet; or 0.
+static ASKED_AT: AtomicU64 = AtomicU64::new(0);
+static FILES: Lock<Files> = Lock::new(Files { recent: Recent::new(File::NEW), last: (0, 0) });
+
+/// May this flush be held back for? Counts it.
+pub fn judge(identity: (u64, u64)) -> Result<(), Unheld> {
+    match FILES.lock().recent.of(identity).is_left() {
+        true => Err(Unheld::Unprofitable),
+        false => Ok(()),
+    }
+}
+
+/// May the file have entries in the log?
+pub fn judge_log(identity: (u64, u64)) -> Result<(), Unlogged> {
+    match FILES.lock().recent.of(identity).is_left_by_log() {
+        true => Err(Unlogged::Overwritten),
+        false => Ok(()),
+    }
+}
+
+/// A flush of this file itself was begun, and the program goes on.
+pub fn note_begun(identity: (u64, u64)) {
+    FILES.lock().last = identity;
+    ASKED_AT.store(clock::monotonic_ns(), Relaxed);
+}
+
+/// Something was held back: what was begun pays.
+#[inline]
+pub fn note_held() {
+    ASKED_AT.store(0, Relaxed);
+}
+
+/// A call waits for all that is not flushed.
+pub fn note_awaited() {
+    let asked_at = ASKED_AT.swap(0, Relaxed);
+    if asked_at != 0 && clock::monotonic_ns().saturating_sub(asked_at) < SOON_NS {
+        let mut files = FILES.lock();
+        let last = files.last;
+        files.recent.of(last).vain += 1;
+    }
+}
+
+/// A file that the log was kept for is overwritten.
+pub fn note_overwritten(identity: (u64, u64)) {
+    FILES.lock().recent.of(identity).overwritten += 1;
+}
+
+/// In the child of a fork another thread may have had it.
+pub fn reset_in_forked_child() {
+    FILES.reset_in_forked_child();
+    ASKED_AT.store(0, Relaxed);
+}
+
+struct Files {
+    recent: Recent<File>,
+    /// Of these a flush was begun last.
+    last: (u64, u64),
+}
+
+#[derive(Clone, Copy)]
+struct File {
+    asked: u32,
+    vain: u32,
+    overwritten: u32,
+    /// Flushes that are the kernel's from now on, or not the log's.
+    left: u32,
+    left_by_log: u32,
+}
+
+impl File {
+    const NEW: Self = Self { asked: 0, vain: 0, overwritten: 0, left: 0, left_by_log: 0 };
+
+    fn is_left(&mut self) -> bool {
+        if self.left > 0 {
+            self.left -= 1;
+            return true;
+        }
+        self.asked += 1;
+        if self.asked > JUDGED {
+            let (is_vain, is_over) = (self.vain >= VAIN_MAX, self.overwritten >= OVERWRITTEN_MAX);
+            (self.asked, self.vain, self.overwritten) = (1, 0, 0);
+            self.left = if is_vain { LEFT_FOR } else { 0 };
+            self.left_by_log = if is_over { LEFT_FOR } else { self.left_by_log };
+            return is_vain;
+        }
+        false
+    }
+
+    fn is_left_by_log(&mut self) -> bool {
+        let is_left = self.left_by_log > 0;
+        self.left_by_log = self.left_by_log.saturating_sub(1);
+        is_left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_whose_flushes_are_in_vain_is_left_for_a_while_and_tried_again() {
+        let mut file = File::NEW;
+        for _ in 0..JUDGED {
+            assert!(!file.is_left());
+            file.vain += 1;
+        }
+        assert!((0..=LEFT_FOR).all(|_| file.is_left()));
+        assert!((0..JUDGED).all(|_| !file.is_left()), "tried again");
+    }
+
+    #[test]
+    fn a_file_that_pays_now_and_then_goes_on() {
+        let mut file = File::NEW;
+        for turn in 0..20 * JUDGED {
+            assert!(!file.is_left());
+            file.vain += u32::from(turn % 3 > 0);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_overwritten_again_and_again_leaves_the_log_alone_for_a_while() {
+        let mut file = File::NEW;
+        for turn in 0..JUDGED {
+            assert!(!file.is_left() && !file.is_left_by_log());
+            file.overwritten += u32::from(turn % 7 == 0);
+        }
+        assert!(!file.is_left(), "it is held back for all the same");
+        assert!((0..LEFT_FOR).all(|_| file.is_left_by_log()) && !file.is_left_by_log());
+        for _ in 0..20 * JUDGED {
+            assert!(!file.is_left() && !file.is_left_by_log(), "seldom is well");
+        }
+    }
+}

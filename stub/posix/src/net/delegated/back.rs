@@ -1,0 +1,218 @@
+//! The socket comes back to its descriptor, with each direction exactly where it is.
+//!
+//! ```text
+//! asked for:     wish, bell --> the loop stops, SWITCHED, closes its ends --> positions are the lanes'
+//! loop killed:   the shadow has ended without a flag --> positions are the kernel's:
+//!                received and not published: published here; sent and not consumed: consumed here
+//! then:          what is left in the outgoing lane goes to the socket, the socket to the number
+//! ```
+//! What is unread in the incoming lane is read there, and the descriptor is the kernel's after it; a
+//! descriptor that goes to another program gets a relay for it.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use heliostat_abi::code::Native;
+use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
+use heliostat_backend_tcp::Positions;
+use heliostat_base::{call, clock};
+use heliostat_ring::stream::Corrupt;
+
+use super::{hidden, is_carried};
+use crate::net::channel::Side;
+use crate::net::side_lock::{self, Half};
+use crate::net::socket::{self, Connection, Socket, Stream};
+use crate::net::{demote, relay, shadow, watch};
+use crate::owner;
+use crate::table::{self, DescriptorKind};
+
+/// A loop that is asked answers within a turn; one that is stopped is not waited for longer.
+const ANSWER_NS: u64 = 2_000_000_000;
+/// Between two looks at one that was rung for.
+const LOOK_NS: u64 = 1_000_000;
+/// Room asked of the kernel for what was not sent yet.
+const REST_BYTES: i32 = 1 << 20;
+
+/// What became of a connection that was taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TakenBack {
+    /// All is the kernel's, once this is noted.
+    Settled,
+    /// So is what goes out. What comes in is read from the ring first.
+    Reading,
+    /// It cannot go on: the loop does not answer, or what it left makes no sense.
+    Lost,
+}
+
+/// Takes the socket of a carried connection back. The caller holds the lock of leaving.
+pub fn take_back(connection: Connection<'_>, is_complete: bool) -> TakenBack {
+    let Connection { fd, socket, stream } = connection;
+    let hidden = socket.carried.load(Acquire);
+    let is_whole = move_back(connection, hidden);
+    if !is_whole {
+        put_back(connection, hidden);
+    }
+    if !owner::is_borrowed() {
+        hidden::drop_hidden(socket);
+    }
+    if !is_whole {
+        return TakenBack::Lost;
+    }
+    forget_shadow(socket, stream);
+    if stream.incoming.unread() == Ok(0) {
+        socket.receiver.lock().leave();
+        return TakenBack::Settled;
+    }
+    match is_complete && relay::start(Connection::new(fd, socket, stream)) {
+        true => {
+            socket.receiver.lock().stream = None;
+            TakenBack::Settled
+        }
+        false => TakenBack::Reading,
+    }
+}
+
+/// Stops the loop, and puts the socket and what was not sent in its place; false where that cannot be.
+fn move_back(connection: Connection<'_>, hidden: i32) -> bool {
+    let Connection { socket, stream, .. } = connection;
+    let _receiver = socket.receiver.lock();
+    let _reading = side_lock::enter(socket, stream, Half::Reading);
+    let mut sender = socket.sender.lock();
+    let _writing = side_lock::enter(socket, stream, Half::Writing);
+    if !stop_loop(connection) || stream.incoming.flags() & RESET != 0 {
+        return false;
+    }
+    if stream.incoming.flags() & SWITCHED == 0 && recover(hidden, socket, stream).is_err() {
+        return false;
+    }
+    stream.outgoing.push();
+    let rest = stream.outgoing.take_back().unwrap_or_default();
+    let _ = stream.outgoing.account(rest.len() as u64);
+    put_back(connection, hidden);
+    sender.stream = None;
+    let is_sent = send_rest(hidden, &rest);
+    shadow::options::restore_delay(hidden, socket);
+    if socket.write_shut.load(Relaxed) {
+        let _ = call::shutdown(hidden, libc::SHUT_WR);
+    }
+    is_sent
+}
+
+/// Waits until the loop has let go, or is seen to be gone; false when it does neither.
+fn stop_loop(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
+    let has_let_go = || stream.incoming.flags() & (SWITCHED | RESET) != 0;
+    if has_let_go() || socket.shadow_ended.load(Acquire) {
+        return true;
+    }
+    stream.incoming.want_native();
+    stream.outgoing.count_bell();
+    if call::send(fd, &[0], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).is_err() {
+        stream.outgoing.uncount_bell();
+    }
+    let ends = clock::monotonic_ns() + ANSWER_NS;
+    while clock::monotonic_ns() < ends {
+        let mut fds = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];
+        let told = call::ppoll(&mut fds, Some(LOOK_NS), None);
+        if told == Ok(1) || has_let_go() {
+            return true;
+        }
+    }
+    false
+}
+
+/// The loop was killed: what it had moved and not said.
+fn recover(hidden: i32, socket: &Socket, stream: &Stream) -> Result<(), Corrupt> {
+    let unknown = Corrupt { unread: 0, capacity: 0 };
+    let base = Positions {
+        taken: socket.base_taken.load(Relaxed),
+        given: socket.base_given.load(Relaxed),
+    };
+    let now = Positions::of(hidden).map_err(|_| unknown)?;
+    let (taken, given) = now.since(&base);
+    let published = stream.incoming.tail();
+    stream.incoming.recover(taken.wrapping_sub(published))?;
+    stream.outgoing.account(given.wrapping_sub(stream.outgoing.head()))?;
+    stream.incoming.raise(SWITCHED);
+    stream.slot.leave(Side::Server); // nobody else does, and the slot could not be used again
+    Ok(())
+}
+
+/// Every number of this process that was the shadow's is the socket's.
+fn put_back(connection: Connection<'_>, hidden: i32) {
+    let index = connection.index();
+    watch::life::withdraw_shadow(index);
+    for (number, kind) in table::walk(0, u32::MAX) {
+        if kind == DescriptorKind::Socket(index) {
+            put(hidden, number);
+        }
+    }
+    if table::kind(connection.fd) != DescriptorKind::Socket(index) {
+        put(hidden, connection.fd); // a child of vfork has put the connection there
+    }
+}
+
+fn put(hidden: i32, number: i32) {
+    if hidden == 0 {
+        return;
+    }
+    if let Ok(copy) = heliostat_base::fd::duplicate(hidden) {
+        let _ = call::replace(copy.into_raw(), number);
+    }
+}
+
+/// What lay in the outgoing lane, in front of all that the program writes from now on. False when the
+/// kernel does not take it.
+fn send_rest(hidden: i32, rest: &[u8]) -> bool {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let (mut sent, mut is_wide) = (0, false);
+    while sent < rest.len() {
+        match call::send(hidden, &rest[sent..], flags) {
+            Ok(count) => sent += count,
+            Err(_) if !std::mem::replace(&mut is_wide, true) => {
+                let _ = call::set_option(hidden, libc::SOL_SOCKET, libc::SO_SNDBUF, REST_BYTES);
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// The shadow is gone, and with it its bells and its end, which were none of the connection's.
+fn forget_shadow(socket: &Socket, stream: &Stream) {
+    stream.incoming.bells_drained(stream.incoming.bells_pending());
+    for flag in [&socket.shadow_ended, &socket.end_settled, &socket.doubted] {
+        flag.store(false, Release);
+    }
+    socket.shadow_error.store(0, Release);
+}
+
+/// A child of vfork has taken the connection back for itself; this process does so when it comes to it.
+#[cold]
+pub fn finish_swap(fd: i32, socket: &Socket) {
+    let hidden = socket.carried.load(Acquire);
+    if hidden != 0 && !owner::is_borrowed() {
+        put(hidden, fd);
+        hidden::drop_hidden(socket);
+    }
+}
+
+/// A child of vfork has put a carried connection at the number `fd`, where no table knows it: the socket
+/// takes its place, before exec(2).
+pub fn take_back_renamed(fd: i32) {
+    let Some(inode) = call::inode(fd) else { return };
+    let is_it = |socket: &Socket| is_carried(socket) && socket.shadow_inode.load(Relaxed) == inode;
+    let found = socket::each_live().find(|(_, socket)| is_it(socket));
+    if let Some((index, socket)) = found {
+        demote::leave(fd, index, Native::Exec);
+        put(socket.carried.load(Acquire), fd);
+    }
+}
+
+/// Before a connection is closed: true when its loop is gone, and the rest is to be sent here.
+pub fn is_lost_at_close(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
+    is_carried(socket) && {
+        shadow::probe(fd, socket);
+        super::is_lost(socket, stream)
+    }
+}

@@ -1,0 +1,124 @@
+//! How a connection to a remote peer becomes a delegated stream: before its program knows of it.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use heliostat_abi::code::Native;
+use heliostat_abi::name::NetAddress;
+use heliostat_abi::session::report::Path;
+use heliostat_abi::stream::delegated::Hand;
+use heliostat_backend_tcp::{copy_timeouts, linger_seconds, Positions};
+use heliostat_base::{call, packet};
+
+use super::{carriers, hidden};
+use crate::net::channel::{Side, Slot};
+use crate::net::report_line;
+use crate::net::shadow::options::{BELLS, CORK, NODELAY};
+use crate::net::socket::{self, Socket, Stream};
+use crate::table::{self, DescriptorKind};
+
+/// accept(2) gave `fd`, which is native for `reason`; true when it is carried instead.
+pub fn accepted(fd: i32, reason: Native) -> bool {
+    is_remote(reason) && begin(fd, Side::Server)
+}
+
+/// connect(2) has connected `fd`, likewise.
+pub fn connected(fd: i32, reason: Native) -> bool {
+    let is_free = table::kind(fd) == DescriptorKind::Unknown;
+    is_free && is_remote(reason) && begin(fd, Side::Client)
+}
+
+/// What of all natives has a peer that is not under Heliostat here.
+fn is_remote(reason: Native) -> bool {
+    matches!(reason, Native::NoOffer | Native::NotLocal | Native::PeerNotOurs)
+}
+
+fn begin(fd: i32, side: Side) -> bool {
+    if !crate::is_enabled() || !carriers::may_carry() || lingers(fd) {
+        return false;
+    }
+    let Some((slot, link, standing)) = carriers::take_slot() else { return false };
+    match hand_over(fd, side, &slot, link, standing.id) {
+        Some(()) => true,
+        None => {
+            slot.give_up_carried();
+            false
+        }
+    }
+}
+
+/// A close that waits for its peer is the kernel's.
+fn lingers(fd: i32) -> bool {
+    linger_seconds(fd).is_some_and(|seconds| seconds > 0)
+}
+
+fn hand_over(
+    fd: i32,
+    side: Side,
+    slot: &Slot,
+    link: i32,
+    own: heliostat_abi::name::ObjectId,
+) -> Option<()> {
+    let ends = (call::local_address(fd)?, call::peer_address(fd)?);
+    let ends = (NetAddress::new(ends.0), NetAddress::new(ends.1));
+    let positions = Positions::of(fd).ok()?;
+    let (incoming, outgoing) = slot.lanes(Side::Client)?;
+    if !slot.begin_carried(own) {
+        return None;
+    }
+    let index = socket::allocate()?;
+    let socket = socket::at(index);
+    let Some(hidden) = swap(fd, slot, link) else {
+        socket::free(index);
+        return None;
+    };
+    let stream = Stream { slot: slot.clone(), side: Side::Client, incoming, outgoing };
+    socket.receiver.lock().stream = Some(stream.clone());
+    socket.sender.lock().stream = Some(stream);
+    socket.nonblocking.store(call::is_nonblocking(fd), Release);
+    note_options(hidden, fd, socket);
+    socket.shadow_inode.store(call::inode(fd).unwrap_or(0), Relaxed);
+    socket.base_taken.store(positions.taken, Relaxed);
+    socket.base_given.store(positions.given, Relaxed);
+    socket.carried.store(hidden, Release);
+    report_line::begin(fd, socket, side, Path::Delegated, Some(ends));
+    table::set(fd, DescriptorKind::Socket(index));
+    Some(())
+}
+
+/// Hides the socket, puts the shadow's near end in its place, and hands socket and far end over.
+fn swap(fd: i32, slot: &Slot, link: i32) -> Option<i32> {
+    let (near, far) = call::local_pair().ok()?;
+    let handed = hidden::hide(fd).ok().and_then(|hidden| {
+        let record = Hand { slot: slot.number(), generation: slot.generation() }.encode();
+        match packet::send(link, &record, &[fd, far]) {
+            Ok(()) => Some(hidden),
+            Err(_) => {
+                hidden::close(hidden);
+                carriers::forget_link(link);
+                None
+            }
+        }
+    });
+    let _ = call::close(far);
+    match handed {
+        None => {
+            let _ = call::close(near);
+            None
+        }
+        Some(hidden) => {
+            // It fails for no number that is open; if it did, the loop would find its shadow ended.
+            let _ = call::replace(near, fd);
+            Some(hidden)
+        }
+    }
+}
+
+/// What the program, or its listening socket, has asked for already.
+fn note_options(hidden: i32, fd: i32, socket: &Socket) {
+    let is_on = |name| call::option(hidden, libc::IPPROTO_TCP, name).unwrap_or(0) != 0;
+    let bit = |name, bit| if is_on(name) { bit } else { 0 };
+    let options = BELLS | bit(libc::TCP_NODELAY, NODELAY) | bit(libc::TCP_CORK, CORK);
+    socket.delay_options.store(options, Relaxed);
+    socket.closes_with_reset.store(call::is_linger_zero(hidden), Relaxed);
+    copy_timeouts(hidden, fd);
+}

@@ -1,0 +1,111 @@
+//! Channels to the network service: asked for once each, and one message for each connection.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::stream::delegated;
+use heliostat_base::clock;
+use heliostat_base::lock::Lock;
+use heliostat_client::session::{self, Standing};
+
+use super::hidden;
+use crate::net::channel::{Channel, Slot};
+use crate::net::requests;
+
+/// Channels that one process asks for.
+const CHANNELS_MAX: usize = 64;
+/// After a refusal the control plane is not asked again for so long.
+const REFUSED_NS: u64 = 1_000_000_000;
+
+static CARRIERS: Lock<Carriers> = Lock::new(Carriers { epoch: 0, all: Vec::new() });
+/// Monotonic time until which it refuses.
+static REFUSED_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+
+struct Carriers {
+    /// The session that they were given to.
+    epoch: u64,
+    all: Vec<Carrier>,
+}
+
+/// A channel and the hidden descriptor of its link.
+struct Carrier {
+    channel: Arc<Channel>,
+    link: i32,
+}
+
+/// Whether asking may bring something: no lock, no system call but the clock.
+pub fn may_carry() -> bool {
+    clock::monotonic_ns() >= REFUSED_UNTIL_NS.load(Relaxed)
+}
+
+/// A slot for a connection, with the link over which it is handed over, and this session.
+pub fn take_slot() -> Option<(Slot, i32, Standing)> {
+    let standing = requests::standing().ok()?;
+    let mut carriers = CARRIERS.lock();
+    if carriers.epoch != standing.epoch {
+        carriers.epoch = standing.epoch;
+        carriers.forget(|_| true);
+    }
+    carriers.forget(|carrier| carrier.channel.state() != State::Active);
+    if let Some(found) = carriers.find() {
+        return Some((found.0, found.1, standing));
+    }
+    if carriers.all.len() >= CHANNELS_MAX {
+        return None;
+    }
+    match open(&standing) {
+        Some(carrier) => carriers.all.push(carrier),
+        None => {
+            REFUSED_UNTIL_NS.store(clock::monotonic_ns() + REFUSED_NS, Relaxed);
+            return None;
+        }
+    }
+    let (slot, link) = carriers.find()?;
+    Some((slot, link, standing))
+}
+
+impl Carriers {
+    fn find(&self) -> Option<(Slot, i32)> {
+        self.all.iter().find_map(|it| Some((it.channel.take_slot()?, it.link)))
+    }
+
+    fn forget(&mut self, is_gone: impl Fn(&Carrier) -> bool) {
+        self.all.retain(|carrier| {
+            let is_gone = is_gone(carrier);
+            if is_gone {
+                hidden::close(carrier.link);
+            }
+            !is_gone
+        });
+    }
+}
+
+/// Nobody takes what is handed over on this link: the loop is gone, or its queue is full.
+pub fn forget_link(link: i32) {
+    CARRIERS.lock().forget(|carrier| carrier.link == link);
+}
+
+fn open(standing: &Standing) -> Option<Carrier> {
+    let request = Request::Own(delegated::request());
+    let (reply, fds) = session::ask_in(standing.epoch, &request, &[]).ok()?;
+    let Reply::Own(own) = reply else { return None };
+    let entry = delegated::granted(&own).ok()?;
+    let [memory, link] = <[_; 2]>::try_from(fds).ok()?;
+    let channel = Channel::map(entry, &memory, &standing.node)?;
+    let link = hidden::hide_owned(link).ok()?;
+    Some(Carrier { channel, link })
+}
+
+/// In the child of a fork: the parent's channels are not for new connections of ours.
+pub fn reset_in_forked_child() {
+    CARRIERS.reset_in_forked_child();
+    let mut carriers = CARRIERS.lock();
+    carriers.epoch = 0;
+    let all = std::mem::take(&mut carriers.all);
+    all.iter().for_each(|carrier| hidden::close(carrier.link));
+    std::mem::forget(all);
+    REFUSED_UNTIL_NS.store(0, Relaxed);
+}

@@ -1,0 +1,279 @@
+//! Call offload: system calls of the program's threads made by executors on kernel cores.
+//!
+//! ```text
+//!  a thread of the program              its line            an executor, same process, kernel core
+//!  caught call, judged (calls)
+//!  cheaper here? (rule)      -- ask -->  ASKED  -- sweep --> TAKEN
+//!  looks, then sleeps                                        makes it, or finds that it would wait
+//!  its registers, or plainly <--------  ANSWERED
+//! ```
+//! Only calls that wait for nobody are made there: what would wait goes back, and its thread makes it
+//! plainly, so that signals end it as they do without us. A thread that has asked runs no handler until
+//! it has its answer, as in a system call that does not sleep. What was not taken in time is withdrawn.
+//!
+//! It is off unless the program was started with it, and ends for good when threads of the process may
+//! no longer have the same rights, filter or descriptors.
+
+pub mod calls;
+pub mod executors;
+mod lines;
+mod rule;
+mod told;
+
+use std::sync::OnceLock;
+
+use heliostat_abi::code::Unoffloaded;
+use heliostat_abi::offload::{Group, Request};
+use heliostat_base::call;
+use heliostat_base::clock::cycles;
+use heliostat_base::spin::{pause, Spin};
+use heliostat_base::sync::Ordering::Relaxed;
+use heliostat_base::sync::{AtomicBool, AtomicU32};
+use heliostat_ring::request::{Answer, Asked, Requests, Stamp};
+
+use crate::thread::Critical;
+use crate::owner;
+use calls::{Judged, Judgement};
+use rule::{Way, RULES};
+
+pub use told::before_exit;
+
+/// Numbers of refusals between executors and threads. [`PART`] has the bytes that were moved below it.
+const WAITS: u32 = 0;
+const PLAIN: u32 = 1;
+const PART: u32 = 1 << 31;
+
+/// A call that nobody has taken is withdrawn after so long, some 40 us: the executor is waking up, or
+/// its core is another's.
+const LATE_CYCLES: u64 = 100_000;
+/// The same where nothing is measured, some 0.4 ms: calls are to go there though the core is shared.
+const LATE_CYCLES_ALWAYS: u64 = 1_000_000;
+/// For so long a thread looks without giving its core away, some 2 us.
+const EAGER_CYCLES: u64 = 5_000;
+/// Who waits for a call that is being made looks for so long before it sleeps, some 20 us.
+const LOOK_CYCLES: u64 = 50_000;
+
+/// What became of a call that was made without waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Made {
+    /// The kernel's answer.
+    Result(i64),
+    /// It would have waited; nothing of it is done.
+    Waits,
+    /// It is to be made by its own thread; nothing of it is done.
+    Plain,
+    /// So many bytes were moved; a thread that may wait goes on with the rest.
+    Part(u32),
+    /// It has failed with this error, and a signal to the thread that made it (SIGPIPE, SIGXFSZ).
+    Signals(i32),
+}
+
+/// What is set once, at start.
+#[derive(Debug)]
+pub struct Program {
+    /// What the program asks for.
+    pub request: Request,
+    /// The kernel cores, one executor each.
+    pub cores: Vec<usize>,
+    /// The lines.
+    pub requests: Requests,
+    /// Starts an executor; false where the kernel makes no thread.
+    pub start: fn(usize) -> bool,
+    /// Makes a call without waiting. Without allocation and thread-local memory.
+    pub make: fn(&Asked) -> Made,
+}
+
+static PROGRAM: OnceLock<Program> = OnceLock::new();
+/// False also when it has ended.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+/// Groups that a setting of the program has ended, as bits.
+static OUT: AtomicU32 = AtomicU32::new(0);
+
+/// Switches it on. Once, before the program runs.
+pub fn enable(program: Program) {
+    let is_asked = program.request.is_any() && !program.cores.is_empty();
+    if PROGRAM.set(program).is_ok() {
+        IS_ON.store(is_asked, Relaxed);
+    }
+}
+
+/// Whether calls may be offloaded.
+#[inline(always)]
+pub fn is_on() -> bool {
+    IS_ON.load(Relaxed)
+}
+
+/// What was set at start.
+pub fn program() -> Option<&'static Program> {
+    PROGRAM.get()
+}
+
+/// What is judged of a call, if it is one of a group that the program asks for.
+#[inline]
+pub fn judged(number: u32) -> Option<&'static Judged> {
+    let judged = calls::judged(number)?;
+    program()?.request.has(judged.group).then_some(judged)
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// The kernel's answer.
+    Done(i64),
+    /// Its thread makes it.
+    Plainly,
+    /// So many bytes are written; its thread writes the rest, and what that moves is added.
+    Rest(u32),
+}
+
+/// Has a call made elsewhere, where that is possible and pays. `entered` is when it was caught, for who
+/// measures the stages.
+#[inline]
+pub fn answer(judged: &Judged, asked: &Asked, entered: u64) -> Answered {
+    let Judgement::Made(_) = judged.judgement else { return Answered::Plainly };
+    let Some(program) = program() else { return Answered::Plainly };
+    let is_out = OUT.load(Relaxed) & 1 << judged.group as usize != 0;
+    if is_out || owner::is_vfork_child() {
+        return Answered::Plainly;
+    }
+    let way = match program.request.is_always() {
+        true => Way::Offloaded,
+        false => RULES[judged.group as usize].way(),
+    };
+    let (answered, why) = match way {
+        Way::Plain => (Answered::Plainly, Unoffloaded::Dearer),
+        Way::PlainSample(_) => (plain_sample(program, judged.group, way, asked), Unoffloaded::Dearer),
+        Way::Offloaded => offloaded(program, asked, entered),
+        Way::OffloadedSample(_) => {
+            let began = cycles();
+            let (answered, why) = offloaded(program, asked, entered);
+            let took = (why == Unoffloaded::None).then(|| cycles().wrapping_sub(began));
+            sampled(judged.group, way, took);
+            (answered, why)
+        }
+    };
+    if why == Unoffloaded::Late {
+        RULES[judged.group as usize].late(cycles());
+    }
+    told::count(judged.group, why);
+    answered
+}
+
+/// Makes a call in its own thread as an executor would, to know what that takes.
+#[cold]
+fn plain_sample(program: &Program, group: Group, way: Way, asked: &Asked) -> Answered {
+    // As in an executor no signal of the call's own comes between: one that fails so is not made again.
+    let before = call::signal_mask(libc::SIG_BLOCK, Some(OF_WRITES));
+    let began = cycles();
+    let made = (program.make)(asked);
+    let took = cycles().wrapping_sub(began);
+    call::signal_mask(libc::SIG_SETMASK, Some(before));
+    let answered = match made {
+        Made::Result(result) => Answered::Done(result),
+        Made::Part(bytes) => Answered::Rest(bytes),
+        Made::Signals(errno) => Answered::Done(-i64::from(errno)),
+        Made::Waits | Made::Plain => Answered::Plainly,
+    };
+    sampled(group, way, matches!(answered, Answered::Done(_)).then_some(took));
+    answered
+}
+
+/// The signals that failed writes send to their own thread.
+const OF_WRITES: u64 = 1 << (libc::SIGPIPE - 1) | 1 << (libc::SIGXFSZ - 1);
+
+fn sampled(group: Group, way: Way, took: Option<u64>) {
+    if RULES[group as usize].sampled(way, took, cycles()) {
+        told::judged(group);
+    }
+}
+
+/// Asks an executor for a call and waits for its answer; the reason where there is none.
+fn offloaded(program: &Program, asked: &Asked, entered: u64) -> (Answered, Unoffloaded) {
+    let requests = &program.requests;
+    let Some(line) = lines::mine(requests) else { return (Answered::Plainly, Unoffloaded::NoLine) };
+    let executor = line % program.cores.len();
+    if !executors::ensure(program, executor) {
+        return (Answered::Plainly, Unoffloaded::Ended);
+    }
+    let is_stamped = executors::IS_STAMPED.load(Relaxed);
+    if is_stamped {
+        requests.stamp(line, Stamp::Entered, entered);
+    }
+    let _critical = Critical::enter();
+    if !requests.is_idle(line) {
+        // A handler came between, and jumped out of its own call.
+        return (Answered::Plainly, Unoffloaded::NoLine);
+    }
+    requests.ask(line, asked);
+    if is_stamped {
+        requests.stamp(line, Stamp::Asked, cycles());
+    }
+    requests.submit(executor, line);
+    let late = if program.request.is_always() { LATE_CYCLES_ALWAYS } else { LATE_CYCLES };
+    let answer = await_answer(requests, line, late);
+    if is_stamped {
+        requests.stamp(line, Stamp::Seen, cycles());
+    }
+    match answer {
+        Some(Answer::Result(result)) => (Answered::Done(result), Unoffloaded::None),
+        Some(Answer::Refused(part)) if part & PART != 0 => {
+            (Answered::Rest(part & !PART), Unoffloaded::None)
+        }
+        Some(Answer::Refused(_)) => (Answered::Plainly, Unoffloaded::Waits),
+        None => (Answered::Plainly, Unoffloaded::Late),
+    }
+}
+
+/// Looks for the answer, then sleeps for it; `None` when nobody took the call, which is withdrawn.
+fn await_answer(requests: &Requests, line: usize, late_cycles: u64) -> Option<Answer> {
+    let began = cycles();
+    let mut spin = Spin::new();
+    loop {
+        if let Some(answer) = requests.look(line) {
+            return Some(answer);
+        }
+        let passed = cycles().wrapping_sub(began);
+        if passed > late_cycles && requests.withdraw(line) {
+            return None;
+        }
+        if passed > late_cycles + LOOK_CYCLES {
+            // It is being made, by a disk perhaps; only its answer ends this.
+            requests.sleep_for_answer(line, None);
+            continue;
+        }
+        match passed < EAGER_CYCLES {
+            true => pause(),
+            false => _ = spin.turn(),
+        }
+    }
+}
+
+/// The moments of the calling thread's last offloaded call.
+pub fn stamps() -> Option<[u64; heliostat_ring::request::STAMPS]> {
+    let requests = &program()?.requests;
+    lines::mine(requests).map(|line| requests.stamps(line))
+}
+
+/// A setting was made that offloaded calls of a group would not keep.
+pub fn leave_out(group: Group) {
+    OUT.fetch_or(1 << group as usize, Relaxed);
+}
+
+/// Ends it for this process: its threads may have rights, filters or descriptors of their own from now
+/// on, and libc tells its own threads only. Called before that happens.
+pub fn end() {
+    if HAS_ENDED.load(Relaxed) || owner::is_vfork_child() {
+        return;
+    }
+    IS_ON.store(false, Relaxed);
+    HAS_ENDED.store(true, Relaxed);
+    if let Some(program) = program() {
+        executors::end(program);
+    }
+}
+
+/// True when it was on and has ended.
+pub fn has_ended() -> bool {
+    HAS_ENDED.load(Relaxed)
+}

@@ -1,0 +1,125 @@
+//! What the control plane is told of offload: counts by group and reason, and what was measured.
+//!
+//! Counted by each thread for itself, and told now and then: a call costs two thread-local words.
+
+use std::cell::Cell;
+
+use heliostat_abi::code::Unoffloaded;
+use heliostat_abi::offload::Group;
+use heliostat_abi::session::report::OffloadCount;
+use heliostat_base::clock::{cycles, CycleRate};
+use heliostat_base::sync::AtomicI32;
+use heliostat_base::sync::Ordering::Relaxed;
+use heliostat_client::session;
+
+use super::rule::RULES;
+use crate::thread::Critical;
+use crate::{owner, report};
+
+const GROUPS: usize = Group::ALL.len();
+const REASONS: usize = Unoffloaded::ALL.len();
+/// Calls of one thread between two tellings; then it also looks whether to measure anew.
+const TELL_EVERY: u32 = 256;
+
+thread_local! {
+    static COUNTS: Counts = const { Counts::new() };
+}
+
+struct Counts {
+    calls: Cell<u32>,
+    by_group: [Cell<[u32; 2]>; GROUPS],
+    by_reason: [Cell<u32>; REASONS],
+}
+
+impl Counts {
+    const fn new() -> Counts {
+        Counts {
+            calls: Cell::new(0),
+            by_group: [const { Cell::new([0; 2]) }; GROUPS],
+            by_reason: [const { Cell::new(0) }; REASONS],
+        }
+    }
+}
+
+/// Counts a call, by what became of it.
+#[inline]
+pub fn count(group: Group, why: Unoffloaded) {
+    COUNTS.with(|counts| {
+        let of_group = &counts.by_group[group as usize];
+        let [mut offloaded, mut plain] = of_group.get();
+        match why {
+            Unoffloaded::None => offloaded += 1,
+            _ => plain += 1,
+        }
+        of_group.set([offloaded, plain]);
+        let place = place_of(why);
+        counts.by_reason[place].set(counts.by_reason[place].get() + 1);
+        counts.calls.set(counts.calls.get() + 1);
+        if counts.calls.get() >= TELL_EVERY {
+            tell(counts);
+        }
+    });
+}
+
+/// The place of a reason in their order.
+const fn place_of(why: Unoffloaded) -> usize {
+    match why {
+        Unoffloaded::None => 0,
+        why => why as usize - Unoffloaded::Dearer as usize + 1,
+    }
+}
+
+#[cold]
+fn tell(counts: &Counts) {
+    counts.calls.set(0);
+    be_known();
+    for group in Group::ALL {
+        let [offloaded, plain] = counts.by_group[group as usize].replace([0; 2]);
+        report::count_offloaded(group, OffloadCount::Offloaded, u64::from(offloaded));
+        report::count_offloaded(group, OffloadCount::Plain, u64::from(plain));
+    }
+    for (place, why) in Unoffloaded::ALL.iter().enumerate() {
+        report::count_unoffloaded(*why, u64::from(counts.by_reason[place].replace(0)));
+    }
+    let now = cycles();
+    RULES.iter().for_each(|rule| rule.look_again(now));
+}
+
+/// The process for which a session was begun, so that somebody can be told.
+static KNOWN: AtomicI32 = AtomicI32::new(0);
+
+fn be_known() {
+    if KNOWN.swap(owner::pid(), Relaxed) != owner::pid() {
+        let _critical = Critical::enter();
+        session::be_known();
+        RULES.iter().zip(Group::ALL).filter(|(rule, _)| rule.is_judged()).for_each(|(_, it)| judged(it));
+    }
+}
+
+/// Tells what was measured of a group.
+#[cold]
+pub fn judged(group: Group) {
+    let rate = CycleRate::of_machine();
+    let [plain, offloaded] = RULES[group as usize].medians().map(|it| rate.to_ns(it) as u64);
+    report::tell_offload_cost(group, OffloadCount::PlainNs, plain);
+    report::tell_offload_cost(group, OffloadCount::OffloadedNs, offloaded);
+}
+
+/// Tells the calling thread's last counts, before the process ends; who has told nothing yet was short.
+pub fn before_exit() {
+    if KNOWN.load(Relaxed) == owner::pid() {
+        COUNTS.with(tell);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_the_place_of_its_order() {
+        for (place, why) in Unoffloaded::ALL.iter().enumerate() {
+            assert_eq!(place_of(*why), place, "{why:?}");
+        }
+    }
+}
