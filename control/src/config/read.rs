@@ -44,33 +44,35 @@ const SHARED_BYTES_MAX: u64 = 1 << 46;
 /// More than any process may have descriptors.
 const UNREAD_MAX: usize = 1 << 20;
 
+/// The tables that there are.
+const TABLES: &[&str] = &[
+    "daemon",
+    "log",
+    "limits",
+    "channel",
+    "delegated",
+    "memory",
+    "cluster",
+    "locks",
+    "rpc",
+    "network",
+    "store",
+    "listener",
+    "rule",
+    "rate",
+    "class",
+    "quality",
+    "durable",
+    "cores",
+    "offload",
+];
+
 impl Config {
     /// Reads a configuration; every key may be left out.
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
         let document = source.document()?;
-        let known = [
-            "daemon",
-            "log",
-            "limits",
-            "channel",
-            "delegated",
-            "memory",
-            "cluster",
-            "locks",
-            "rpc",
-            "network",
-            "store",
-            "listener",
-            "rule",
-            "rate",
-            "class",
-            "quality",
-            "durable",
-            "cores",
-            "offload",
-        ];
-        let root = Section::new(source, "", 0, document.get_ref(), &known)?;
+        let root = Section::new(source, "", 0, document.get_ref(), TABLES)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
             config.daemon = read_daemon(&field)?;
@@ -299,7 +301,10 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
 }
 
 /// The kernel cores, each named once, and as many loops.
-pub(super) fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
+pub(super) fn read_cores(
+    field: &Field<'_>,
+    loops: Option<usize>,
+) -> Result<(Vec<usize>, usize), ConfigError> {
     let list = field.list()?;
     let cores: Vec<usize> = list
         .iter()

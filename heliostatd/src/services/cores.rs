@@ -172,6 +172,7 @@ impl Daemon {
         }
         self.services.cores.generation = self.services.cores.generation.wrapping_add(1);
         self.services.cores.failed = None;
+        self.node.set_partition(self.services.cores.generation);
         Ok(())
     }
 
