@@ -103,10 +103,16 @@ struct Program(Child);
 
 impl Program {
     fn start(daemon: &Daemon, script: &str) -> Program {
+        Program::of(None, daemon, script)
+    }
+
+    /// One of perhaps another user.
+    fn of(user: Option<u32>, daemon: &Daemon, script: &str) -> Program {
         let _guard = no_starts();
         let mut command = Command::new("sh");
         command.args(["-c", script]).env(SOCKET, daemon.socket()).stdin(Stdio::null());
         command.env(EXAMINER_VARIABLE, "/bin/true");
+        user.map(|user| command.uid(user).gid(user));
         Program(command.process_group(0).spawn().unwrap())
     }
 
@@ -276,6 +282,22 @@ fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_undo() {
         let children = programs.iter().flat_map(|program| children_of(program.pid()));
         assert!(children.into_iter().all(|child| mask_of(child) == own.mask()), "kill {kill}");
     }
+}
+
+#[test]
+fn with_the_rights_of_its_unit_it_places_every_user_s_programs() {
+    let Some(own) = Own::take() else { return };
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let daemon = Daemon::as_unit("");
+    let program = Program::of(Some(NOBODY), &daemon, "exec sleep 600");
+    let (mut client, _) = daemon.session();
+    let state = change(&mut client, kernel(1));
+    assert_eq!((program.mask(), state.left), (state.application, 0));
+    change(&mut client, CoresRequest::Reset);
+    assert_eq!(program.mask(), own.mask());
 }
 
 /// Not a test: the part that another user plays. Does nothing when run by itself.
