@@ -166,7 +166,7 @@ def test_an_unprivileged_user_places_his_own_programs_and_no_interrupts(tmp_path
     roots = subprocess.Popen(["sleep", "600"], env={**environment, "HELIOSTAT_EXAMINER": "x"})
     try:
         kernel_view.wait_until(lambda: kernel_view.command_name(mine.pid) == "sleep", 60, "sleep")
-        assert "your own programs placed by" in call("doctor")
+        assert "your own programs placed by" in call("doctor", check=False)
         numbers = [int(name) for name in os.listdir("/proc/irq") if name.isdigit()] if os.path.isdir("/proc/irq") else []
         said = call("cores", "--kernel", "1")
         assert "applications on cores" in said
