@@ -11,6 +11,7 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     rpc_peer                  other nodes' messages about functions fuzz/control
     hand                      connections handed to a loop          fuzz/control
     store_record              what is asked of the store           fuzz/control
+    cores_record              how cores are to be parted, journals of it  fuzz/control
     socket_record             what is asked of delegated sockets    fuzz/control
     listener_record           what is asked of shared listeners     fuzz/control
     reply                     what a stub reads on its socket       fuzz/stub

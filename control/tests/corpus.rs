@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use heliostat_abi::cores::{self, CoresReply, CoresRequest};
 use heliostat_abi::file::delegated::{OpKind, Operation, OPERATION_BYTES_MAX};
 use heliostat_abi::memory::peer::{PeerAnswer, PeerControl, PeerOperation, PeerReply};
 use heliostat_abi::name::{NetAddress, ObjectId};
@@ -187,6 +188,24 @@ fn is_rpc_message(bytes: &[u8]) -> bool {
     control.iter().for_each(|it| assert_eq!(it.encode(), header));
     reply.iter().for_each(|it| assert_eq!(it.encode().0, header));
     message.is_ok() || answer.is_ok() || control.is_ok() || reply.is_ok()
+}
+
+#[test]
+fn every_record_of_cores_in_the_corpus_means_one_thing_or_nothing() {
+    for input in corpus("cores_record") {
+        for bytes in mutations(&input) {
+            let Some((number, rest)) = bytes.split_first() else { continue };
+            let number = cores::request::FIRST + u16::from(*number);
+            let request = Own { number, body: body(rest) };
+            if let Ok(decoded) = CoresRequest::decode(&request) {
+                assert_eq!(decoded.encode(), request);
+            }
+            let reply = Own { number, body: body(rest) };
+            if let Ok(decoded) = CoresReply::decode(&reply) {
+                assert_eq!(decoded.encode(), reply);
+            }
+        }
+    }
 }
 
 #[test]

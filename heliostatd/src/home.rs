@@ -98,6 +98,14 @@ impl Home {
     }
 }
 
+/// Where the socket lies by default, for a daemon to which one was handed over.
+pub fn default_socket() -> PathBuf {
+    let socket = std::env::var_os(place::SOCKET_VARIABLE);
+    let runtime = std::env::var_os(place::RUNTIME_VARIABLE);
+    let uid = rustix::process::geteuid().as_raw();
+    Surroundings { socket, runtime, uid }.socket_path()
+}
+
 /// A file beside the socket: `control.sock` gives `control.sock.EXTENSION`.
 pub fn beside(socket: &Path, extension: &str) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();

@@ -122,13 +122,6 @@ fn listen(here: &Surroundings) -> Result<(Option<Home>, OwnedFd), Failure> {
     Ok((Some(home), socket))
 }
 
-/// Where the socket lies by default, for a daemon to which one was handed over.
-pub fn default_socket() -> PathBuf {
-    let (socket, runtime) = (std::env::var_os(SOCKET_VARIABLE), std::env::var_os(RUNTIME_VARIABLE));
-    let uid = rustix::process::geteuid().as_raw();
-    Surroundings { socket, runtime, uid }.socket_path()
-}
-
 fn surroundings(args: &Args) -> Surroundings {
     let given = args.socket.clone().map(PathBuf::into_os_string);
     Surroundings {

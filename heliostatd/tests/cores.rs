@@ -15,6 +15,7 @@ use heliostat_abi::code::Code;
 use heliostat_abi::cores::{
     CoresReply, CoresRequest, CoresState, CpuMask, CpuRanges, Layout, Wanted,
 };
+use heliostat_abi::place::EXAMINER_VARIABLE;
 use heliostat_abi::session::node;
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::affinity::{allowed, restrict, CpuSet};
@@ -102,9 +103,16 @@ struct Program(Child);
 
 impl Program {
     fn start(daemon: &Daemon, script: &str) -> Program {
+        Program::of(None, daemon, script)
+    }
+
+    /// One of perhaps another user.
+    fn of(user: Option<u32>, daemon: &Daemon, script: &str) -> Program {
         let _guard = no_starts();
         let mut command = Command::new("sh");
         command.args(["-c", script]).env(SOCKET, daemon.socket()).stdin(Stdio::null());
+        command.env(EXAMINER_VARIABLE, "/bin/true");
+        user.map(|user| command.uid(user).gid(user));
         Program(command.process_group(0).spawn().unwrap())
     }
 
@@ -154,7 +162,10 @@ fn programs_go_to_application_cores_server_loops_to_kernel_cores_and_all_come_ba
     let word = welcome.node.atomic_u32(node::PARTITION);
     assert_eq!(word.load(std::sync::atomic::Ordering::Acquire), state.generation);
     let told = &daemon.status()["cores"];
-    assert_eq!((&told["is_parted"], &told["kernel"]), (&true.into(), &state.kernel.to_string().into()));
+    assert_eq!(
+        (&told["is_parted"], &told["kernel"]),
+        (&true.into(), &state.kernel.to_string().into())
+    );
     let state = change(&mut client, CoresRequest::Reset);
     assert!(state.kernel.is_empty());
     let all = [program.mask(), mask_of(child), mask_of(daemon.pid()), mask_of(std::process::id())];
@@ -212,7 +223,10 @@ fn a_partition_that_leaves_no_application_core_is_refused_and_changes_nothing() 
         interrupt: Wanted::NONE,
     };
     assert_eq!(ask(&mut client, set), Err(Code::NotFound));
-    assert_eq!((program.mask(), ask(&mut client, CoresRequest::State).unwrap().generation), (own.mask(), 0));
+    assert_eq!(
+        (program.mask(), ask(&mut client, CoresRequest::State).unwrap().generation),
+        (own.mask(), 0)
+    );
 }
 
 #[test]
@@ -229,7 +243,9 @@ fn the_next_start_undoes_what_a_killed_control_plane_left() {
     daemon.restart();
     await_that("it is undone", || !daemon.folder().join("control.sock.cores").exists());
     assert_eq!((program.mask(), mask_of(child)), (own.mask(), own.mask()));
-    await_that("people are told", || daemon.status()["cores"]["recovered"]["threads"].as_u64() >= Some(2));
+    await_that("people are told", || {
+        daemon.status()["cores"]["recovered"]["threads"].as_u64() >= Some(2)
+    });
     let (mut client, _) = daemon.session();
     assert!(ask(&mut client, CoresRequest::State).unwrap().kernel.is_empty());
 }
@@ -266,6 +282,22 @@ fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_undo() {
         let children = programs.iter().flat_map(|program| children_of(program.pid()));
         assert!(children.into_iter().all(|child| mask_of(child) == own.mask()), "kill {kill}");
     }
+}
+
+#[test]
+fn with_the_rights_of_its_unit_it_places_every_user_s_programs() {
+    let Some(own) = Own::take() else { return };
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let daemon = Daemon::as_unit("");
+    let program = Program::of(Some(NOBODY), &daemon, "exec sleep 600");
+    let (mut client, _) = daemon.session();
+    let state = change(&mut client, kernel(1));
+    assert_eq!((program.mask(), state.left), (state.application, 0));
+    change(&mut client, CoresRequest::Reset);
+    assert_eq!(program.mask(), own.mask());
 }
 
 /// Not a test: the part that another user plays. Does nothing when run by itself.

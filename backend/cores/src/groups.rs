@@ -119,7 +119,8 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::create_dir_all(tree.path().join("proc/self")).unwrap();
         fs::create_dir_all(tree.path().join("proc/7")).unwrap();
-        let mounts = "30 1 0:5 / /proc rw - proc proc rw\n31 1 0:6 / /cg rw,nosuid - cgroup2 cgroup rw\n";
+        let mounts =
+            "30 1 0:5 / /proc rw - proc proc rw\n31 1 0:6 / /cg rw,nosuid - cgroup2 cgroup rw\n";
         fs::write(tree.path().join("proc/self/mountinfo"), mounts).unwrap();
         fs::write(tree.path().join("proc/7/cgroup"), format!("3:cpu:/x\n0::{path}\n")).unwrap();
         fs::write(folder.join("cgroup.controllers"), controllers).unwrap();

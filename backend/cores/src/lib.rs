@@ -22,5 +22,5 @@ pub use interrupts::{interrupts, InterruptFacts};
 pub use journal_file::JournalFile;
 pub use machine::{probe, Cache, CpuFacts, Machine};
 pub use root::Root;
-pub use system::{allowed_here, Marker, RealSystem};
-pub use tasks::{Process, Tasks};
+pub use system::{allowed_here, RealSystem};
+pub use tasks::{Marker, Process, Tasks};

@@ -165,7 +165,10 @@ mod tests {
             put(format!("{folder}/topology/core_id"), (core % 8).to_string());
             put(format!("{folder}/topology/thread_siblings_list"), format!("{core},{}", core + 16));
             let shared = if node == 0 { "0-7,16-23" } else { "8-15,24-31" };
-            let caches = [(1, "Data", "32K", format!("{core},{}", core + 16)), (3, "Unified", "32M", shared.into())];
+            let caches = [
+                (1, "Data", "32K", format!("{core},{}", core + 16)),
+                (3, "Unified", "32M", shared.into()),
+            ];
             for (index, (level, kind, size, shared)) in caches.into_iter().enumerate() {
                 let cache = format!("{folder}/cache/index{index}");
                 put(format!("{cache}/level"), level.to_string());
@@ -187,7 +190,8 @@ mod tests {
         assert_eq!(machine.caches().len(), 18);
         let topology = machine.topology(&machine.online());
         assert_eq!(topology.cores(), 16);
-        let wish = Wish { layout: Layout::Spread, kernel: Wanted::Count(2), interrupt: Wanted::Count(1) };
+        let wish =
+            Wish { layout: Layout::Spread, kernel: Wanted::Count(2), interrupt: Wanted::Count(1) };
         let partition = plan(&topology, &wish).unwrap();
         assert_eq!(partition.to_string(), "kernel 7,15,23,31, interrupt 14,30");
     }
@@ -197,7 +201,8 @@ mod tests {
         let tree = tree();
         let machine = probe(&Root::below(tree.path()));
         let topology = machine.topology(&CpuMask::parse("0-3,16-19").unwrap());
-        let wish = Wish { layout: Layout::Packed, kernel: Wanted::Count(1), interrupt: Wanted::NONE };
+        let wish =
+            Wish { layout: Layout::Packed, kernel: Wanted::Count(1), interrupt: Wanted::NONE };
         assert_eq!(plan(&topology, &wish).unwrap().to_string(), "kernel 3,19");
     }
 
@@ -210,7 +215,10 @@ mod tests {
         std::fs::create_dir_all(root.path("/sys/devices/system/cpu/cpufreq")).unwrap();
         let machine = probe(&root);
         assert_eq!(machine.online().to_string(), "1");
-        assert_eq!((machine.cpus[0].siblings.to_string(), machine.cpus[0].cpu.node), ("1".into(), 0));
+        assert_eq!(
+            (machine.cpus[0].siblings.to_string(), machine.cpus[0].cpu.node),
+            ("1".into(), 0)
+        );
     }
 
     #[test]

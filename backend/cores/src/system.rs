@@ -1,7 +1,6 @@
 //! This machine, as what parting cores needs of one.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::io;
 
 use heliostat_abi::cores::CpuMask;
@@ -12,16 +11,7 @@ use crate::groups;
 use crate::interrupts;
 use crate::journal_file::JournalFile;
 use crate::root::Root;
-use crate::tasks::{Process, Tasks};
-
-/// By which variable a program under this control plane is known: its children have it as well.
-#[derive(Clone, Debug)]
-pub struct Marker {
-    /// The variable.
-    pub name: &'static str,
-    /// Its values.
-    pub values: Vec<OsString>,
-}
+use crate::tasks::{Marker, Process, Tasks};
 
 /// The machine.
 pub struct RealSystem {
@@ -61,7 +51,7 @@ impl RealSystem {
         members.extend(also.iter().filter_map(|tid| tasks.process_of(*tid)));
         let is_told = |process: &&Process| {
             (self.user == 0 || tasks.user(process.pid) == Some(self.user))
-                && tasks.was_told(process.pid, self.marker.name, &self.marker.values)
+                && tasks.was_told(process.pid, &self.marker)
         };
         let told = processes.iter().filter(is_told).map(|process| process.pid);
         members.extend(told.collect::<Vec<_>>());

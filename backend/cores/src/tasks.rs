@@ -1,5 +1,6 @@
 //! Processes and threads, as /proc tells them.
 
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use heliostat_abi::cores::CpuMask;
@@ -16,6 +17,17 @@ pub struct Process {
     pub parent: u32,
     /// When it began, in the kernel's ticks.
     pub start: u64,
+}
+
+/// By which variables a program under this control plane is known: its children have them as well.
+#[derive(Clone, Debug)]
+pub struct Marker {
+    /// The variable that names the control plane.
+    pub name: &'static str,
+    /// Its values.
+    pub values: Vec<OsString>,
+    /// One that only programs under Heliostat have: a shell may have the other for what it starts.
+    pub besides: &'static str,
 }
 
 /// What /proc tells.
@@ -65,12 +77,15 @@ impl Tasks<'_> {
         comm.into_iter().chain(file).collect()
     }
 
-    /// Whether a process was begun with a variable of this name and one of these values.
-    pub fn was_told(&self, pid: u32, name: &str, values: &[std::ffi::OsString]) -> bool {
+    /// Whether a process was begun with these variables.
+    pub fn was_told(&self, pid: u32, marker: &Marker) -> bool {
         let Some(bytes) = self.0.bytes(&format!("/proc/{pid}/environ")) else { return false };
-        let mut variables = bytes.split(|byte| *byte == 0);
-        let value = variables.find_map(|each| each.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        value.is_some_and(|value| values.iter().any(|known| known.as_bytes() == value))
+        let value = |name: &str| {
+            let mut all = bytes.split(|byte| *byte == 0);
+            all.find_map(|each| each.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        };
+        let is_known = |value: &[u8]| marker.values.iter().any(|known| known.as_bytes() == value);
+        value(marker.besides).is_some() && value(marker.name).is_some_and(is_known)
     }
 
     fn thread_in(&self, folder: &str, tid: u32) -> Option<Thread> {
@@ -115,8 +130,12 @@ mod tests {
         let mask = CpuMask::parse("0-2,5").unwrap();
         assert_eq!(tasks.threads(7), [Thread { tid: 8, start: 99, mask }]);
         assert_eq!((tasks.user(7), tasks.process_of(7)), (Some(6), Some(7)));
-        assert!(tasks.was_told(7, "HELIO", &["/x/s".into()]));
-        assert!(!tasks.was_told(7, "HELIO", &["/x".into()]) && !tasks.was_told(7, "HELI", &["O".into()]));
+        let told = |name, value: &str, besides| {
+            tasks.was_told(7, &Marker { name, values: vec![value.into()], besides })
+        };
+        assert!(told("HELIO", "/x/s", "A"));
+        assert!(!told("HELIO", "/x", "A") && !told("HELI", "O=/x/s", "A"));
+        assert!(!told("HELIO", "/x/s", "B"), "a shell's, not a program's");
     }
 
     #[test]

@@ -3,12 +3,11 @@
 //! Rounds go by turns, each partition once in a round, in the other direction every second time: what
 //! changes on the machine meanwhile changes all of them. None takes part as the others do.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-
 use heliostat_backend_cores::{probe, probe_ability, Root};
 use heliostat_service_cores::{candidates, judge, Candidate, Verdict};
 use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::measured::Measured;
 use super::set::{begin, part, part_not, settled, state_text};
@@ -28,8 +27,10 @@ pub fn run(arguments: &CoresArguments) -> Result<(), CoresError> {
     let is_root = rustix::process::geteuid().is_root();
     let ability = probe_ability(&Root::default(), &machine, &all, is_root);
     let tried = candidates(&machine.topology(&all), ability.moves_interrupts);
-    let stopped = stop_flag();
-    let rounds = measure(arguments, &figure, &tried, &stopped);
+    // An interrupt ends the trial, and the partition that is being tried.
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    let mut signals = signals.map_err(|error| CoresError::Command(error.to_string()))?;
+    let rounds = measure(arguments, &figure, &tried, &mut signals);
     // Whatever happened: a partition that was tried is not one that is wanted.
     let reset = part_not();
     let rounds = rounds?;
@@ -55,7 +56,7 @@ fn measure(
     arguments: &CoresArguments,
     figure: &Figure,
     tried: &[Candidate],
-    stopped: &AtomicBool,
+    signals: &mut Signals,
 ) -> Result<Vec<Vec<f64>>, CoresError> {
     let mut rounds = vec![Vec::new(); tried.len() + 1];
     for round in 0..arguments.trial.rounds {
@@ -69,7 +70,7 @@ fn measure(
                 Some(candidate) => part(&tried[candidate].wish)?,
             };
             let value = figure.measure(&arguments.program)?;
-            if stopped.load(Ordering::Relaxed) {
+            if signals.pending().next().is_some() {
                 return Err(CoresError::Command("interrupted".to_owned()));
             }
             if round == 0 && place == 1 && state.placed == 0 {
@@ -87,15 +88,6 @@ fn measure(
 
 fn name(tried: &[Candidate], place: usize) -> String {
     place.checked_sub(1).map_or("none".to_owned(), |place| tried[place].partition.to_string())
-}
-
-/// An interrupt ends the trial, and the partition that is being tried.
-fn stop_flag() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let _ = signal_hook::flag::register(signal, flag.clone());
-    }
-    flag
 }
 
 fn remember(arguments: &CoresArguments, tried: &[Candidate], verdict: &Verdict) -> Measured {

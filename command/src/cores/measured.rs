@@ -28,8 +28,10 @@ impl Measured {
     pub fn last(here: &Surroundings) -> Option<Measured> {
         let path = measured_path(here);
         let is_small = fs::metadata(&path).ok()?.len() <= BYTES_MAX;
-        let value: Value = serde_json::from_slice(&fs::read(&path).ok().filter(|_| is_small)?).ok()?;
-        let pair = |each: &Value| Some((each["partition"].as_str()?.to_owned(), each["ratio"].as_f64()?));
+        let value: Value =
+            serde_json::from_slice(&fs::read(&path).ok().filter(|_| is_small)?).ok()?;
+        let pair =
+            |each: &Value| Some((each["partition"].as_str()?.to_owned(), each["ratio"].as_f64()?));
         Some(Measured {
             command: clean(value["command"].as_str()?),
             margin: value["margin"].as_f64()?,
@@ -40,7 +42,8 @@ impl Measured {
 
     /// Keeps it. Where that is not possible it was shown at least.
     pub fn keep(&self, here: &Surroundings) {
-        let pair = |(partition, ratio): &(String, f64)| json!({ "partition": partition, "ratio": ratio });
+        let pair =
+            |(partition, ratio): &(String, f64)| json!({ "partition": partition, "ratio": ratio });
         let value = json!({
             "command": self.command,
             "margin": self.margin,
@@ -84,7 +87,8 @@ mod tests {
         };
         measured.keep(&here);
         assert_eq!(Measured::last(&here), Some(measured.clone()));
-        let wanted = "measured with wrk, best partition (kernel 1) 0.62 of none; kept above 102 %: none";
+        let wanted =
+            "measured with wrk, best partition (kernel 1) 0.62 of none; kept above 102 %: none";
         assert_eq!(measured.text(), wanted);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use heliostat_abi::place::{Surroundings, SOCKET_VARIABLE};
+use heliostat_abi::place::{Surroundings, EXAMINER_VARIABLE, SOCKET_VARIABLE};
 use heliostat_backend_cores::{JournalFile, Marker, RealSystem};
 
 /// The journal of the control plane that is meant: it is there while cores are parted.
@@ -27,6 +27,6 @@ pub fn system(here: &Surroundings) -> RealSystem {
     let socket = here.socket_path();
     let whole = std::path::absolute(&socket).unwrap_or_else(|_| socket.clone());
     let values = vec![socket.into_os_string(), whole.into_os_string()];
-    let marker = Marker { name: SOCKET_VARIABLE, values };
+    let marker = Marker { name: SOCKET_VARIABLE, values, besides: EXAMINER_VARIABLE };
     RealSystem::new(JournalFile::at(journal_path(here)), marker)
 }

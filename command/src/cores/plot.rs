@@ -52,18 +52,17 @@ fn draw(
         let place = rows as f64 - y - 0.5;
         names.get(place.round() as usize).filter(|_| place >= -0.01).cloned().unwrap_or_default()
     };
-    chart
-        .configure_mesh()
-        .disable_mesh()
-        .x_desc("median of none = 1")
-        .y_labels(0)
-        .draw()?;
+    chart.configure_mesh().disable_mesh().x_desc("median of none = 1").y_labels(0).draw()?;
     for (place, one) in judged.iter().enumerate() {
         let y = (rows - place) as f64 - 0.5;
         let color = if place == kept { KEPT } else { OTHER };
         let bar = Rectangle::new([(0.0, y - 0.3), (one.ratio, y + 0.3)], color.filled());
         let range = PathElement::new([(one.range.0, y), (one.range.1, y)], BLACK.stroke_width(2));
-        let value = Text::new(format!("{:.3}", one.ratio), (0.01 * most, y + 0.15), ("sans-serif", 14).into_font().color(&WHITE));
+        let value = Text::new(
+            format!("{:.3}", one.ratio),
+            (0.01 * most, y + 0.15),
+            ("sans-serif", 14).into_font().color(&WHITE),
+        );
         chart.draw_series([bar])?;
         chart.draw_series([range])?;
         chart.draw_series([value])?;

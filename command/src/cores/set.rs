@@ -123,7 +123,8 @@ fn wish(wanted: &WantedCores) -> Result<Wish, CoresError> {
         None => Ok::<_, CoresError>(Wanted::Count(count.unwrap_or(0))),
         Some(text) => {
             let mask = CpuMask::parse(text).map_err(|error| CoresError::List(error.to_string()))?;
-            let many = || CoresError::List(format!("{text}: more ranges than a request has room for"));
+            let many =
+                || CoresError::List(format!("{text}: more ranges than a request has room for"));
             Ok(Wanted::List(CpuRanges::of(mask).ok_or_else(many)?))
         }
     };

@@ -48,10 +48,12 @@ fn look(format: &Format) -> Shown {
     let asked = open_session(&format.place).map_err(CoresError::from);
     let state = asked.and_then(|()| ask(heliostat_abi::cores::CoresRequest::State)).ok();
     let status = state.and_then(|_| client::ask(&here, &Request::Status).ok());
-    let status: Value = status.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let status: Value =
+        status.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let number = |value: &Value| value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
     let own = std::process::id();
-    let sessions: Vec<u32> = crate::table::list(&status, "sessions").iter().filter_map(number).collect();
+    let sessions: Vec<u32> =
+        crate::table::list(&status, "sessions").iter().filter_map(number).collect();
     let mut programs = if state.is_some() { system(&here).programs(&sessions) } else { Vec::new() };
     programs.retain(|program| program.pid != own && Some(program.pid) != number(&status));
     let all = state.map_or_else(allowed_here, |state| state.all);
@@ -160,7 +162,11 @@ fn caches_table(machine: &Machine) -> String {
     }
     let mut table = Table::new(&["cache", "#size", "shared by"]);
     for ((level, kind, size), shared) in kinds {
-        table.row([format!("L{level} {}", kind.to_lowercase()), size.to_owned(), shared.join(" | ")]);
+        table.row([
+            format!("L{level} {}", kind.to_lowercase()),
+            size.to_owned(),
+            shared.join(" | "),
+        ]);
     }
     table.render()
 }
@@ -193,12 +199,7 @@ fn programs_text(shown: &Shown) -> String {
         let name = program.names.first().map(|name| clean(name)).unwrap_or_default();
         for (mask, count) in by_mask(program.threads.iter()) {
             let mask = mask.intersection(&shown.machine.online());
-            table.row([
-                program.pid.to_string(),
-                name.clone(),
-                count.to_string(),
-                mask.to_string(),
-            ]);
+            table.row([program.pid.to_string(), name.clone(), count.to_string(), mask.to_string()]);
         }
     }
     let mut loops = Table::new(&["thread of the control plane", "on cores"]);
@@ -251,7 +252,8 @@ fn as_json(shown: &Shown) -> Value {
             "name": clean(&facts.name),
         })
     });
-    let thread = |thread: &Thread| json!({ "thread": thread.tid, "cores": thread.mask.to_string() });
+    let thread =
+        |thread: &Thread| json!({ "thread": thread.tid, "cores": thread.mask.to_string() });
     let programs = shown.programs.iter().map(|program| {
         json!({
             "pid": program.pid,
@@ -259,9 +261,10 @@ fn as_json(shown: &Shown) -> Value {
             "threads": program.threads.iter().map(thread).collect::<Vec<_>>(),
         })
     });
-    let loops = shown.loops.iter().map(|(name, thread)| {
-        json!({ "name": name, "cores": thread.mask.to_string() })
-    });
+    let loops = shown
+        .loops
+        .iter()
+        .map(|(name, thread)| json!({ "name": name, "cores": thread.mask.to_string() }));
     json!({
         "cores": cores.collect::<Vec<_>>(),
         "offline": shown.machine.offline.to_string(),

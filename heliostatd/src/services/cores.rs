@@ -172,6 +172,7 @@ impl Daemon {
         }
         self.services.cores.generation = self.services.cores.generation.wrapping_add(1);
         self.services.cores.failed = None;
+        self.node.set_partition(self.services.cores.generation);
         Ok(())
     }
 
@@ -194,11 +195,12 @@ impl Daemon {
 
     fn cores_journal(&self) -> JournalPlace {
         let socket = self.parts.home.as_ref().map(|home| home.socket().to_owned());
-        JournalPlace { socket: socket.unwrap_or_else(crate::start::default_socket) }
+        JournalPlace { socket: socket.unwrap_or_else(crate::home::default_socket) }
     }
 
     fn session_pids(&self) -> Vec<u32> {
-        let sessions = self.connections.iter().filter(|(_, connection)| connection.session.is_some());
+        let sessions =
+            self.connections.iter().filter(|(_, connection)| connection.session.is_some());
         sessions.map(|(_, connection)| connection.peer.pid).filter(|pid| *pid != 0).collect()
     }
 

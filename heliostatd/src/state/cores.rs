@@ -10,15 +10,18 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use heliostat_abi::cores::CpuMask;
-use heliostat_abi::place::SOCKET_VARIABLE;
+use heliostat_abi::place::{EXAMINER_VARIABLE, SOCKET_VARIABLE};
 use heliostat_backend_cores::{allowed_here, JournalFile, Marker, RealSystem};
 use heliostat_control::config::{ProgramPlace, ProgramRules};
 use heliostat_service_cores::{
     apply, extend, undo, Applied, Fault, Journal, Orders, Partition, Program, Undone,
 };
+
+/// How long the end of the control plane waits for what is undone.
+const END_WAIT: Duration = Duration::from_secs(5);
 
 /// What the thread is told.
 pub enum Order {
@@ -51,7 +54,6 @@ pub enum Event {
 pub struct CoresThread {
     orders: Option<Sender<Order>>,
     events: Receiver<Event>,
-    thread: Option<JoinHandle<()>>,
     /// Rings when it tells something.
     pub bell: Arc<OwnedFd>,
 }
@@ -61,19 +63,17 @@ impl CoresThread {
     ///
     /// # Errors
     /// The kernel has no thread.
-    pub fn start(place: &JournalPlace, name: String, bell: OwnedFd) -> std::io::Result<CoresThread> {
+    pub fn start(
+        place: &JournalPlace,
+        name: String,
+        bell: OwnedFd,
+    ) -> std::io::Result<CoresThread> {
         let ((orders, taken), (sender, events)) = (channel(), channel());
         let bell = Arc::new(bell);
-        let work = Work {
-            system: place.system(),
-            parted: None,
-            name,
-            events: sender,
-            bell: bell.clone(),
-        };
-        let thread = std::thread::Builder::new().name("cores".into());
-        let thread = Some(thread.spawn(move || work.run(&taken))?);
-        Ok(CoresThread { orders: Some(orders), events, thread, bell })
+        let work =
+            Work { system: place.system(), parted: None, name, events: sender, bell: bell.clone() };
+        std::thread::Builder::new().name("cores".into()).spawn(move || work.run(&taken))?;
+        Ok(CoresThread { orders: Some(orders), events, bell })
     }
 
     /// Has it do something, after all that was ordered before. False when it has ended.
@@ -88,13 +88,14 @@ impl CoresThread {
 }
 
 impl Drop for CoresThread {
-    /// The control plane ends: what it changed is undone before it is gone.
+    /// The control plane ends: what it changed is undone before it is gone. A thread that is held up is
+    /// not waited for longer; the journal stays then, for the next start.
     fn drop(&mut self) {
         self.order(Order::Reset);
         self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let end = Instant::now() + END_WAIT;
+        // Told until the thread is gone.
+        while self.events.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok() {}
     }
 }
 
@@ -116,7 +117,8 @@ impl JournalPlace {
         let socket = self.socket.clone();
         let whole = std::path::absolute(&socket).unwrap_or_else(|_| socket.clone());
         let values = vec![socket.into_os_string(), whole.into_os_string()];
-        RealSystem::new(JournalFile::at(self.path()), Marker { name: SOCKET_VARIABLE, values })
+        let marker = Marker { name: SOCKET_VARIABLE, values, besides: EXAMINER_VARIABLE };
+        RealSystem::new(JournalFile::at(self.path()), marker)
     }
 }
 

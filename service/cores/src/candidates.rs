@@ -27,8 +27,9 @@ pub fn candidates(topology: &Topology, moves_interrupts: bool) -> Vec<Candidate>
     let interrupts = if moves_interrupts { &[0, 1][..] } else { &[0] };
     let mut found: Vec<Candidate> = Vec::new();
     for kernel in 1..=most as u32 {
-        for (layout, interrupt) in
-            Layout::ALL.iter().flat_map(|layout| interrupts.iter().map(move |each| (*layout, *each)))
+        for (layout, interrupt) in Layout::ALL
+            .iter()
+            .flat_map(|layout| interrupts.iter().map(move |each| (*layout, *each)))
         {
             let (kernel, interrupt) = (Wanted::Count(kernel), Wanted::Count(interrupt));
             let wish = Wish { layout, kernel, interrupt };

@@ -79,7 +79,9 @@ fn what_a_death_after_any_change_leaves_is_undone_by_the_next_start() {
             let mut fake = Fake { life: Some(life), ..begun.clone() };
             apply(&mut fake, &orders()).unwrap();
             // The process and its threads are gone; the next one's begin as its starter's.
-            fake.state.threads.extend(begun.state.threads.clone().into_iter().filter(|(_, t)| t.pid == OWN));
+            fake.state
+                .threads
+                .extend(begun.state.threads.clone().into_iter().filter(|(_, t)| t.pid == OWN));
             fake.life = None;
             undo(&mut fake).unwrap();
             assert_eq!(fake.state, begun.state, "groups: {has_groups}, died after {life}");
@@ -118,7 +120,11 @@ fn threads_and_children_that_are_made_at_any_moment_are_placed_and_released() {
         let (mut journal, mut applied) = apply(&mut fake, &orders()).unwrap();
         extend(&mut fake, &orders(), &mut journal, &mut applied).unwrap();
         if fake.state.threads.contains_key(&190) {
-            assert_eq!((fake.mask(190), fake.mask(191)), ("0-1".into(), "0-1".into()), "{forks_at}");
+            assert_eq!(
+                (fake.mask(190), fake.mask(191)),
+                ("0-1".into(), "0-1".into()),
+                "{forks_at}"
+            );
         }
         undo(&mut fake).unwrap();
         for (tid, thread) in fake.state.threads.iter().filter(|(tid, _)| ![2, 201].contains(*tid)) {
@@ -179,7 +185,11 @@ fn another_partition_replaces_the_first_as_if_that_had_not_been() {
     apply(&mut fake, &orders()).unwrap();
     let second = Orders {
         generation: 2,
-        partition: Partition { application: mask("0-2"), kernel: mask("3"), interrupt: CpuMask::EMPTY },
+        partition: Partition {
+            application: mask("0-2"),
+            kernel: mask("3"),
+            interrupt: CpuMask::EMPTY,
+        },
         place: &|_| Some(mask("0-2")),
         ..orders()
     };

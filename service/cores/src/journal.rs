@@ -122,8 +122,7 @@ impl Journal {
     /// It is none.
     pub fn decode(bytes: &[u8]) -> Result<Journal, JournalError> {
         let (body, sum) = bytes.split_last_chunk::<8>().ok_or(JournalError::NoJournal)?;
-        let (head, mut rest) =
-            body.split_at_checked(HEAD_BYTES).ok_or(JournalError::NoJournal)?;
+        let (head, mut rest) = body.split_at_checked(HEAD_BYTES).ok_or(JournalError::NoJournal)?;
         let mut r = Reader::new(head);
         if r.take() != MAGIC {
             return Err(JournalError::NoJournal);
@@ -248,7 +247,8 @@ mod tests {
             Entry::Interrupt { number: 24, before: mask("2") },
             Entry::Group { child: "/sys/fs/cgroup/a b".into(), handed: true },
         ];
-        let partition = Partition { application: mask("0-1"), kernel: mask("2"), interrupt: mask("3") };
+        let partition =
+            Partition { application: mask("0-1"), kernel: mask("2"), interrupt: mask("3") };
         Journal { boot: [9; 16], generation: 4, all: mask("0-3"), partition, entries }
     }
 

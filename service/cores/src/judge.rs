@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn the_best_that_is_clearly_better_than_none_is_kept() {
-        let verdict = judge(&[100.0, 101.0, 99.0], &[vec![110.0; 3], vec![120.0; 3], vec![90.0; 3]]);
+        let verdict =
+            judge(&[100.0, 101.0, 99.0], &[vec![110.0; 3], vec![120.0; 3], vec![90.0; 3]]);
         assert_eq!(verdict.best, Some(1));
         assert_eq!(verdict.each[1].ratio, 1.2);
     }

@@ -29,6 +29,6 @@ pub use topology::{Cpu, Topology};
 pub use undo::{undo, Undone};
 
 #[cfg(test)]
-mod fake;
-#[cfg(test)]
 mod crash_tests;
+#[cfg(test)]
+mod fake;

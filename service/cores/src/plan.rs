@@ -187,7 +187,8 @@ mod tests {
             let cache = node * cores;
             Cpu { cpu: first(thread) + core, core: place, node: node as u32, cache }
         };
-        let every = (0..threads).flat_map(|thread| (0..nodes * cores).map(move |core| (thread, core)));
+        let every =
+            (0..threads).flat_map(|thread| (0..nodes * cores).map(move |core| (thread, core)));
         Topology { cpus: every.map(|(thread, core)| cpu(thread, core)).collect() }
     }
 
@@ -256,15 +257,22 @@ mod tests {
         for (nodes, cores, threads) in [(1, 3, 1), (2, 4, 2), (4, 4, 1), (3, 5, 2)] {
             let topology = machine(nodes, cores, threads);
             let most = (nodes * cores) as u32;
-            let counts = (0..most).flat_map(|kernel| (0..most - kernel).map(move |rest| (kernel, rest)));
+            let counts =
+                (0..most).flat_map(|kernel| (0..most - kernel).map(move |rest| (kernel, rest)));
             for ((kernel, interrupt), layout) in
                 counts.flat_map(|counts| Layout::ALL.map(|layout| (counts, layout)))
             {
-                let wish = Wish { layout, kernel: Wanted::Count(kernel), interrupt: Wanted::Count(interrupt) };
+                let wish = Wish {
+                    layout,
+                    kernel: Wanted::Count(kernel),
+                    interrupt: Wanted::Count(interrupt),
+                };
                 let partition = plan(&topology, &wish).unwrap();
                 assert_eq!(partition.kernel.count(), kernel as usize * threads);
                 assert_eq!(partition.interrupt.count(), interrupt as usize * threads);
-                let sum = partition.application.count() + partition.kernel.count() + partition.interrupt.count();
+                let sum = partition.application.count()
+                    + partition.kernel.count()
+                    + partition.interrupt.count();
                 assert_eq!(sum, topology.cpus.len());
             }
         }

@@ -1,6 +1,6 @@
 //! Takes a partition back, by its journal alone: each step may be done twice, or have never been begun.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::cores::CpuMask;
 
@@ -62,6 +62,8 @@ pub fn undo(system: &mut impl System) -> Result<Undone, Fault> {
 }
 
 fn undo_entries(system: &mut impl System, journal: &Journal, undone: &mut Undone) {
+    let places: HashMap<u32, CpuMask> =
+        system.interrupts().into_iter().map(|it| (it.number, it.mask)).collect();
     for entry in &journal.entries {
         match entry {
             Entry::Thread { tid, start, before, now } => {
@@ -71,6 +73,8 @@ fn undo_entries(system: &mut impl System, journal: &Journal, undone: &mut Undone
                     Undone::count(done, &mut undone.threads, &mut undone.refused);
                 }
             }
+            // One that the system has kept is where it was.
+            Entry::Interrupt { number, before } if places.get(number) == Some(before) => {}
             Entry::Interrupt { number, before } => {
                 let done = system.set_interrupt(*number, before);
                 Undone::count(done, &mut undone.interrupts, &mut undone.refused);
