@@ -26,6 +26,7 @@ pub fn end(connection: Connection, turn: Turn, channel: &mut Channel, counts: &C
         Turn::Corrupt => {
             Counts::add(&counts.corrupt, 1);
             reset(&connection, counts);
+            call::reset(connection.socket.as_raw_fd()); // the program has the socket still
             channel.free(slot, CLOSED_SERVER);
         }
         Turn::Reset => {
@@ -60,7 +61,11 @@ fn finish(connection: &Connection) {
     let socket = connection.socket.as_raw_fd();
     match connection.is_gone && connection.inward.unread() != Ok(0) {
         true => _ = call::linger_zero(socket),
-        false => _ = call::linger_off(socket),
+        false => {
+            // The program may have the socket still, whose close alone tells the peer nothing then.
+            let _ = call::shutdown(socket, libc::SHUT_WR);
+            let _ = call::linger_off(socket);
+        }
     }
 }
 
