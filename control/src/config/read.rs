@@ -66,36 +66,12 @@ const SHARED_BYTES_MAX: u64 = 1 << 46;
 /// More than any process may have descriptors.
 const UNREAD_MAX: usize = 1 << 20;
 
-/// The tables that there are.
-const TABLES: &[&str] = &[
-    "daemon",
-    "log",
-    "limits",
-    "channel",
-    "delegated",
-    "memory",
-    "cluster",
-    "locks",
-    "rpc",
-    "network",
-    "store",
-    "listener",
-    "rule",
-    "rate",
-    "class",
-    "quality",
-    "durable",
-    "cores",
-    "offload",
-];
-
 impl Config {
     /// Reads a configuration; every key may be left out.
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
         let document = source.document()?;
         let root = Section::new(source, "", 0, document.get_ref(), SECTIONS)?;
-        let root = Section::new(source, "", 0, document.get_ref(), TABLES)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
             config.daemon = read_daemon(&field)?;
@@ -120,8 +96,6 @@ impl Config {
         }
         if let Some(field) = root.field("cores") {
             config.cores = ProgramRules::read(&field)?;
-        if let Some(field) = root.field("listener") {
-            config.listeners = SharedAddresses::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
