@@ -76,6 +76,18 @@ impl CpuMask {
         (0..CPUS_MAX).filter(|cpu| self.contains(*cpu))
     }
 
+    /// First and last core of each range, in order.
+    pub(super) fn ranges(&self) -> Vec<(usize, usize)> {
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for cpu in self.iter() {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == cpu => *last = cpu,
+                _ => ranges.push((cpu, cpu)),
+            }
+        }
+        ranges
+    }
+
     /// Those of this set that are not in the other.
     pub fn without(&self, other: &CpuMask) -> CpuMask {
         self.by_word(other, |own, other| own & !other)
@@ -121,7 +133,7 @@ impl FromIterator<usize> for CpuMask {
 
 impl fmt::Display for CpuMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranges = super::cpu_ranges::ranges_of(self);
+        let ranges = self.ranges();
         for (place, (first, last)) in ranges.into_iter().enumerate() {
             let comma = if place > 0 { "," } else { "" };
             match last - first {

@@ -14,7 +14,7 @@ pub struct CpuRanges(CpuMask);
 impl CpuRanges {
     /// The ranges of a set; `None` when they are too many.
     pub fn of(mask: CpuMask) -> Option<CpuRanges> {
-        (ranges_of(&mask).len() <= RANGES_MAX).then_some(CpuRanges(mask))
+        (mask.ranges().len() <= RANGES_MAX).then_some(CpuRanges(mask))
     }
 
     /// The set.
@@ -23,7 +23,7 @@ impl CpuRanges {
     }
 
     pub(super) fn encode(&self, w: &mut Writer<'_>) {
-        let ranges = ranges_of(&self.0);
+        let ranges = self.0.ranges();
         for place in 0..RANGES_MAX {
             let (first, end) = ranges.get(place).map_or((0, 0), |(first, last)| (*first, last + 1));
             w.u16(first as u16).u16(end as u16);
@@ -49,18 +49,6 @@ impl CpuRanges {
         }
         Ok(CpuRanges(mask))
     }
-}
-
-/// First and last core of each range, in order.
-pub(super) fn ranges_of(mask: &CpuMask) -> Vec<(usize, usize)> {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for cpu in mask.iter() {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    ranges
 }
 
 #[cfg(test)]

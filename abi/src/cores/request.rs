@@ -104,6 +104,7 @@ impl Wanted {
 }
 
 /// A request.
+#[expect(clippy::large_enum_variant, reason = "one lives for a call, on the stack")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoresRequest {
     /// The cores are parted so, from now on.

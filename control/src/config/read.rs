@@ -94,9 +94,6 @@ impl Config {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
         }
-        if let Some(field) = root.field("cores") {
-            config.cores = ProgramRules::read(&field)?;
-        }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
         }

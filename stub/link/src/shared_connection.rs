@@ -302,7 +302,7 @@ impl SharedConnection {
                 drop(state);
                 return self.lead(own, until);
             }
-            let left = until.map(left);
+            let left = until.map(|at| at.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
@@ -342,11 +342,11 @@ impl SharedConnection {
                 return Ok(Some(found));
             }
             let lives = || self.is_kept();
-            let patience = until.map_or(Patience::ENDLESS, |it| Patience::up_to(left(it)));
+            let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+            let patience = left.map_or(Patience::ENDLESS, Patience::up_to);
             match receiving.completions.wait(&patience, &lives) {
-                Ok(()) => {}
                 Err(WaitError::TimedOut) => return Ok(None),
-                Err(_) => return Err(SharedError::Gone),
+                waited => waited.map_err(|_| SharedError::Gone)?,
             }
         }
     }
@@ -370,11 +370,7 @@ impl SharedConnection {
             }
             let mut state = self.state();
             state.done.insert(found.tag, found);
-            let has_sleepers = state.sleepers > 0;
-            drop(state);
-            if has_sleepers {
-                self.news.notify_all();
-            }
+            self.unlock_with_news(state);
         }
     }
 
@@ -383,6 +379,10 @@ impl SharedConnection {
         state.is_led = false;
         state.under_way -= ended;
         state.failed = state.failed.or(failed);
+        self.unlock_with_news(state);
+    }
+
+    fn unlock_with_news(&self, state: MutexGuard<'_, State>) {
         let has_sleepers = state.sleepers > 0;
         drop(state);
         if has_sleepers {
@@ -393,10 +393,6 @@ impl SharedConnection {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
-}
-
-fn left(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
