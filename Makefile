@@ -30,7 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 .PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
@@ -119,6 +119,10 @@ test-durable: setup build ## Redis, Valkey, SQLite and PostgreSQL under --durabl
 
 test-durable-guest: setup build ## Redis through losses of power in an emulated guest, HELIOSTAT_KILLS (5) times (not in `make test`)
 	$(RUN) verify/durable/power_loss.py
+
+test-coprocessor: setup build ## text and image search by lean workers: its own tests, and a small demo (not in `make test`: it builds a search engine)
+	cd applications/coprocessor && $(CARGO) test --release --quiet --target-dir ../../target/coprocessor
+	$(RUN) bench/demo/coprocessor_demo.py --texts 500 --rounds 1 --seconds 0.3 --out target/coprocessor/demo
 
 test-user: setup build wheel ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
 	$(RUN) verify/container/run.py user $(PYTEST_FLAGS)

@@ -41,6 +41,7 @@ plain LICENSE-MIT $share/doc/heliostat
 plain LICENSE-APACHE $share/doc/heliostat
 END
     for header in bind/c/include/heliostat/*.h; do echo "plain $header $PREFIX/include/heliostat"; done
+    for header in bind/lean/include/*.h; do echo "plain $header $PREFIX/include"; done
     # One for each command; what is removed is what is there.
     local pages=$documents/man
     [ "$action" = install ] || pages=$DESTDIR$share/man/man1

@@ -9,9 +9,11 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     operation                 records of delegated operations       fuzz/control
     memory_peer               other nodes' messages about memory    fuzz/control
     rpc_peer                  other nodes' messages about functions fuzz/control
+    hand                      connections handed to a loop          fuzz/control
     store_record              what is asked of the store           fuzz/control
     cores_record              how cores are to be parted, journals of it  fuzz/control
     socket_record             what is asked of delegated sockets    fuzz/control
+    listener_record           what is asked of shared listeners     fuzz/control
     reply                     what a stub reads on its socket       fuzz/stub
     slot_foreign              slots of a channel, scribbled on      fuzz/stub
     region_foreign            tables and pins of snapshots, the same fuzz/stub

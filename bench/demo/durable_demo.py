@@ -20,6 +20,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCH), str(BENCH / "demo"), str(BENCH.parent / "verify")]
 
+import kernel_view  # noqa: E402
 import redis_load  # noqa: E402
 from heliostat_run import Harness, Side  # noqa: E402
 from measure import ROOT, Bench, best, figure, placements  # noqa: E402
@@ -100,6 +101,13 @@ def show(entries: list[dict]) -> None:
     print(f"picture: {REPORT / 'durable.png'}")
 
 
+def is_loaded(port: int) -> bool:
+    """Whether a server has read its files: before that it listens, and answers that it is loading."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"PING\r\n")
+        return connection.recv(64) == b"+PONG\r\n"
+
+
 def ask(port: int, keys: list[str]) -> list[bytes]:
     """The values of keys, by one connection."""
     with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as answers:
@@ -123,6 +131,7 @@ def kill_and_look(harness: Harness, server: Server, folder: Path) -> int:
         writer.wait(60)
         wanted += [f"writer{place}:{number}" for number in range(1, int(writer.output()) + 1)]
     again = redis_load.start(harness, TCP, placements()[0], KEPT, folder)
+    kernel_view.wait_until(lambda: is_loaded(again.port), 120, "the files read")
     values = ask(again.port, wanted)
     lost = sum(value != key.split(":")[1].encode() for key, value in zip(wanted, values))
     print(f"started again without Heliostat: {len(wanted):,} writes were acknowledged, {lost} of them are lost")

@@ -32,6 +32,7 @@ def draw(runs: dict, path: Path) -> None:
         }
         spread.lines(axes, series, colours, {})
         axes.set_xscale("log", base=2)
+        axes.set_xticks(list(runs), [str(threads) for threads in runs], fontsize=7)
         axes.set_xlabel("threads")
         axes.set_title(called, fontsize=9)
         axes.grid(alpha=0.3)

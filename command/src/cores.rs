@@ -7,6 +7,7 @@ mod place;
 mod plot;
 mod set;
 mod show;
+mod stages;
 mod trial;
 
 use std::fmt;
@@ -53,6 +54,8 @@ pub enum CoresError {
     Command(String),
     /// The plot was not written.
     Plot(String),
+    /// What offloaded calls cost could not be measured.
+    Stages(String),
     /// Nothing was shown.
     Show(ShowError),
 }
@@ -96,6 +99,7 @@ impl fmt::Display for CoresError {
             Self::Figure(why) => write!(f, "--figure: {why}"),
             Self::Command(why) => write!(f, "{why}; cores are not parted"),
             Self::Plot(why) => write!(f, "the plot is not written: {why}"),
+            Self::Stages(why) => f.write_str(why),
             Self::Show(error) => error.fmt(f),
         }
     }
@@ -115,6 +119,7 @@ pub fn run(arguments: &CoresArguments) -> ExitCode {
     let done = match &arguments.command {
         Some(CoresCommand::Reset(format)) => set::reset(format),
         None if arguments.auto => auto::run(arguments),
+        None if arguments.stages => stages::stages(arguments.stage_core, arguments.format.json),
         None if !arguments.program.is_empty() => {
             Err(CoresError::Command("a command is measured with --auto".to_owned()))
         }

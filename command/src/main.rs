@@ -36,6 +36,7 @@ mod say;
 mod sealed;
 mod sealing;
 mod show;
+mod sites;
 mod snapshot;
 mod start;
 mod status;

@@ -19,11 +19,17 @@ pub fn set(environment: &mut Environment, arguments: &RunArguments) -> Result<()
     let Some(request) = request else { return Ok(()) };
     debug_assert!(request.is_any(), "an empty list means {DEFAULT}");
     environment.set(OFFLOAD_VARIABLE, request.to_string());
-    if !arguments.offload_cores.is_empty() {
-        let cores: Vec<String> = arguments.offload_cores.iter().map(usize::to_string).collect();
+    Ok(())
+}
+
+/// Tells the stub the kernel cores: those that this command was told, or else those of the machine.
+pub fn set_cores(environment: &mut Environment, arguments: &RunArguments, of_machine: &[usize]) {
+    let told = &arguments.offload_cores;
+    let cores = if told.is_empty() { of_machine } else { told };
+    if !cores.is_empty() {
+        let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
         environment.set(OFFLOAD_CORES_VARIABLE, cores.join(","));
     }
-    Ok(())
 }
 
 /// The rule of the configuration for a program of this name.

@@ -7,7 +7,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::OnceLock;
 
 use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::place::{
@@ -27,6 +26,7 @@ use crate::program;
 use crate::recover;
 use crate::require;
 use crate::say::say;
+use crate::sites::cache_sites;
 use crate::stub::find_stub;
 use crate::{sealed, sealing};
 
@@ -181,7 +181,8 @@ fn prepare(
         environment.set(VERBOSE_VARIABLE, "1");
     }
     let started = ensured.map_err(no_control)?;
-    crate::cores::join(&here);
+    let kernel_cores = crate::cores::join(&here);
+    offload::set_cores(environment, arguments, &kernel_cores);
     // What else there is to say the stub says, once for the whole tree of programs.
     if started && arguments.verbose {
         say(format_args!("control plane started: {}", socket.display()));
@@ -213,18 +214,6 @@ fn set_durable(environment: &mut Environment, arguments: &RunArguments) -> Resul
         Err(why) => say(format_args!("durable files are flushed themselves: {why}")),
     }
     Ok(())
-}
-
-/// Makes sure that the system-call sites of this machine's libc are known to the stub; looks once.
-fn cache_sites() -> Result<PathBuf, String> {
-    static LIST: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    LIST.get_or_init(find_sites).clone()
-}
-
-fn find_sites() -> Result<PathBuf, String> {
-    let libc = heliostat_interpose::libc_path().ok_or("this program's own libc is not found")?;
-    heliostat_interpose::ensure_cached(&libc)
-        .map_err(|error| format!("the system calls of {} are not known: {error}", libc.display()))
 }
 
 /// Finds the system calls of libraries other than libc, for the stub. Not for ever: what takes longer

@@ -12,6 +12,7 @@ use heliostat_abi::session::restriction::{Destination, Services};
 use heliostat_abi::snapshot::region::{RegionName, NAME_BYTES, OWN_USER};
 use heliostat_abi::store::request::FIRST;
 use heliostat_abi::store::{StoreReply, StoreRequest};
+use heliostat_abi::stream::delegated::{self, Hand};
 use heliostat_control::config::{Config, Names};
 use heliostat_control::policy::Policy;
 
@@ -64,6 +65,23 @@ fn every_request_in_the_corpus_means_one_thing_or_nothing() {
                     assert_eq!(again, Ok((request, sequence)));
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn every_record_of_listeners_in_the_corpus_means_one_thing_or_nothing() {
+    use heliostat_abi::listener::{request::FIRST, ListenerReply, ListenerRequest};
+    for bytes in corpus("listener_record").iter().flat_map(|input| mutations(input)) {
+        let Some((number, rest)) = bytes.split_first() else { continue };
+        let number = FIRST + u16::from(*number);
+        let request = Own { number, body: body(rest) };
+        if let Ok(decoded) = ListenerRequest::decode(&request) {
+            assert_eq!(ListenerRequest::decode(&decoded.encode()), Ok(decoded));
+        }
+        let reply = Own { number, body: body(rest) };
+        if let Ok(decoded) = ListenerReply::decode(&reply) {
+            assert_eq!(decoded.encode(), reply);
         }
     }
 }
@@ -210,6 +228,25 @@ fn every_record_of_the_store_in_the_corpus_means_one_thing_or_nothing() {
         }
     }
     assert!(meant > 100, "the corpus has {meant} records that mean something");
+}
+
+#[test]
+fn every_hand_of_the_corpus_means_one_thing_or_nothing() {
+    let mut meant = 0;
+    for input in corpus("hand") {
+        for bytes in std::iter::once(input.clone()).chain(mutations(&input)) {
+            if let Ok(hand) = Hand::decode(&bytes) {
+                assert_eq!(hand.encode(), &bytes[..]);
+                meant += 1;
+            }
+            let reply = Own { number: delegated::GRANTED, body: body(&bytes) };
+            if let Ok(entry) = delegated::granted(&reply) {
+                assert_eq!(delegated::granted(&delegated::reply(&entry)), Ok(entry));
+                meant += 1;
+            }
+        }
+    }
+    assert!(meant > 20, "the corpus has {meant} records that mean something");
 }
 
 /// What there is of a body, and zeroes behind it.

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use heliostat_abi::store::Piece;
 use heliostat_backend_block::{AreaDevice, Durability, Extents, Options, Run, SharedFile};
 use heliostat_backend_durable::{self as durable, Boot, What};
 use heliostat_backend_log::{Area, Log};
@@ -51,6 +52,11 @@ pub struct LeftLog {
     pub runs: Vec<Run>,
 }
 
+/// Where an area lies, as devices name it.
+pub fn runs(pieces: &[Piece]) -> Vec<Run> {
+    pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }).collect()
+}
+
 /// Whether the log in an area is such a one. What is no log, or damaged, is left to who opens it.
 pub fn is_left(file: &SharedFile, runs: &[Run]) -> bool {
     let (Ok(boot), Some((device, area))) = (Boot::now(), device(file, runs, None)) else {
@@ -63,18 +69,20 @@ pub fn is_left(file: &SharedFile, runs: &[Run]) -> bool {
 pub fn recover_file(path: &Path) {
     let Some(owner) = rights::owner_of(path) else { return };
     let path = path.to_owned();
-    start("recover-log", move || {
-        let name = path.display().to_string();
-        if let Err(why) = rights::become_user(owner) {
-            return error!(log = name, owner, why, "a log of durable files is not recovered");
-        }
-        match durable::open_to_recover(&path) {
-            Ok(opened) => recover(&name, &opened.log),
-            // A program that runs has recovered it.
-            Err(why) if why.is_in_use() => info!(log = name, "a log of durable files is in use"),
-            Err(why) => error!(log = name, %why, "a log of durable files is not recovered"),
-        }
-    });
+    start("recover-log", move || recover_file_of(owner, &path));
+}
+
+fn recover_file_of(owner: u32, path: &Path) {
+    let name = path.display().to_string();
+    if let Err(why) = rights::become_user(owner) {
+        return error!(log = name, owner, why, "a log of durable files is not recovered");
+    }
+    match durable::open_to_recover(path) {
+        Ok(opened) => recover(&name, &opened.log),
+        // A program that runs has recovered it.
+        Err(why) if why.is_in_use() => info!(log = name, "a log of durable files is in use"),
+        Err(why) => error!(log = name, %why, "a log of durable files is not recovered"),
+    }
 }
 
 /// Recovers logs in areas, whose device is driven as the store's is.
@@ -163,5 +171,97 @@ fn recover(name: &str, log: &Log) {
 fn start(name: &str, what: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().name(name.into()).spawn(what) {
         error!(%error, "a log of durable files is not recovered");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{chown, PermissionsExt};
+    use std::path::PathBuf;
+    use std::time::{Duration, SystemTime};
+
+    use heliostat_backend_durable::entry::Head;
+    use heliostat_base::call::birth;
+
+    use super::*;
+
+    const NOBODY: u32 = 65534;
+    const LONG_AGO: Duration = Duration::from_secs(1000);
+
+    struct Scene {
+        folder: PathBuf,
+        log: PathBuf,
+        file: PathBuf,
+    }
+
+    impl Scene {
+        /// A file that a crash has left empty, and a log that has what it had.
+        fn new(name: &str) -> Scene {
+            let own = format!("heliostatd-{name}-{}", std::process::id());
+            let folder = std::env::temp_dir().join(own);
+            std::fs::create_dir(&folder).expect("a folder");
+            let (log, file) = (folder.join("log"), folder.join("file"));
+            let made = File::create_new(&file).expect("made");
+            made.set_modified(SystemTime::UNIX_EPOCH + LONG_AGO).expect("set");
+            durable::create(&log, 1 << 20).expect("made");
+            let opened = durable::open(&log, None).expect("opened");
+            let (which, _) = birth(made.as_raw_fd()).expect("told");
+            let (path, when) = (file.as_os_str().as_bytes(), LONG_AGO.as_secs() as u32);
+            let head = Head { boot: [1; 16], file: which, offset: 0, when, path };
+            let entry = [&head.encode()[..], path, b"kept"].concat();
+            opened.log.append_sync(&entry).expect("appended");
+            opened.log.close().expect("closed");
+            Scene { folder, log, file }
+        }
+
+        /// The file's bytes after recovery by a thread with its owner's rights.
+        fn recovered(&self) -> Vec<u8> {
+            let (owner, log) = (rights::owner_of(&self.log).expect("there"), self.log.clone());
+            std::thread::spawn(move || recover_file_of(owner, &log)).join().expect("ended");
+            std::fs::read(&self.file).expect("read")
+        }
+    }
+
+    impl Drop for Scene {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    #[test]
+    fn what_a_crash_has_left_in_a_log_goes_into_its_file() {
+        let scene = Scene::new("own");
+        assert_eq!(scene.recovered(), b"kept");
+        assert_eq!(scene.recovered(), b"kept", "and the log is empty");
+    }
+
+    #[test]
+    fn a_users_log_writes_no_file_that_its_user_may_not_write() {
+        let scene = Scene::new("others");
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        std::fs::set_permissions(&scene.file, PermissionsExt::from_mode(0o600)).expect("set");
+        chown(&scene.log, Some(NOBODY), Some(NOBODY)).expect("given");
+        assert_eq!(scene.recovered(), b"");
+        chown(&scene.folder, Some(NOBODY), None).expect("given");
+        chown(&scene.file, Some(NOBODY), None).expect("given");
+        assert_eq!(scene.recovered(), b"kept", "the log has kept it");
+    }
+
+    #[test]
+    fn of_logs_in_areas_only_those_are_left_that_an_earlier_run_of_the_machine_has_written() {
+        let scene = Scene::new("left");
+        let run = Run { offset: 0, bytes: 1 << 20 };
+        let device =
+            heliostat_backend_block::FileDevice::open_to_read(&scene.log, Options::default());
+        let shared = device.expect("opened").shared();
+        assert!(is_left(&shared, &[run]));
+        scene.recovered();
+        assert!(!is_left(&shared, &[run]));
+        assert!(!is_left(&shared, &[Run { offset: 4096, ..run }]), "no log begins there");
     }
 }

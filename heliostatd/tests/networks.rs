@@ -36,6 +36,15 @@ fn three(test: &str) -> Option<([Daemon; 3], Program, SecretFile)> {
     Some((daemons, owner, secret))
 }
 
+/// Maps the region. Where the wire loses much, its node may be lost and joined again before that.
+fn map(program: &mut Program) {
+    await_that("it is mapped", || {
+        let said = program.say("on 2 map kv kv rwa");
+        assert!(said == "on 2" || said == "error unreachable 2", "{said}");
+        said == "on 2"
+    });
+}
+
 /// What a program has counted: additions that were answered, and those of which nobody knows.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counted {
@@ -91,7 +100,7 @@ fn check(owner: &mut Program, word: u64, counted: Counted) {
 fn a_cut_shorter_than_the_silence_is_only_a_wait() {
     let Some((daemons, mut owner, _secret)) = three("net-short") else { return };
     let mut here = Program::start(&daemons[0]);
-    assert_eq!(here.say("on 2 map kv kv rwa"), "on 2");
+    map(&mut here);
     let before = list(&daemons[0]).epoch;
     let began = Instant::now();
     let cutter = std::thread::spawn(|| {
@@ -114,7 +123,7 @@ fn a_cut_shorter_than_the_silence_is_only_a_wait() {
 fn a_cut_longer_than_the_silence_ends_links_and_is_healed() {
     let Some((daemons, mut owner, _secret)) = three("net-long") else { return };
     let mut here = Program::start(&daemons[0]);
-    assert_eq!(here.say("on 2 map kv kv rwa"), "on 2");
+    map(&mut here);
     let began = Instant::now();
     let cutter = std::thread::spawn(|| {
         sleep(Duration::from_millis(200));
@@ -136,7 +145,7 @@ fn a_cut_longer_than_the_silence_ends_links_and_is_healed() {
 fn a_node_that_is_cut_off_is_lost_by_all_and_loses_all() {
     let Some((daemons, mut owner, _secret)) = three("net-halves") else { return };
     let mut here = Program::start(&daemons[0]);
-    assert_eq!(here.say("on 2 map kv kv rwa"), "on 2");
+    map(&mut here);
     networks::wire("\"cut\": [3]");
     await_that("1 and 2 have lost 3", || {
         daemons[..2].iter().all(|it| state(it, 3) != Some(MemberState::Joined))
@@ -149,7 +158,7 @@ fn a_node_that_is_cut_off_is_lost_by_all_and_loses_all() {
     assert!(counted.answered > 10, "{counted:?}");
     networks::wire("");
     await_that("all are joined", || daemons.iter().all(|it| joined_count(it) == 2));
-    assert_eq!(alone.say("on 2 map kv kv rwa"), "on 2");
+    map(&mut alone);
     check(&mut owner, 3, counted);
 }
 
@@ -159,7 +168,7 @@ fn additions_of_two_nodes_are_each_done_once_whatever_the_wire_does() {
     let Some((daemons, mut owner, _secret)) = three("net-two") else { return };
     let mut both = [0, 2].map(|at| Program::start(&daemons[at]));
     for program in &mut both {
-        await_that("it is mapped", || program.say("on 2 map kv kv rwa") == "on 2");
+        map(program);
     }
     let began = Instant::now();
     let counted = std::thread::scope(|scope| {

@@ -187,7 +187,8 @@ fn a_restricted_session_has_the_areas_that_were_allowed_by_a_loop_and_no_others(
     let handle = client.managed("new/a");
     let rate = StoreRequest::SetRate { handle, bytes_per_second: 9 };
     let list = StoreRequest::List { user: u32::MAX, from: 0, beginning: String::new() };
-    for request in [creation("log/2", GRAIN), rate, list, StoreRequest::Store, StoreRequest::Detach] {
+    for request in [creation("log/2", GRAIN), rate, list, StoreRequest::Store, StoreRequest::Detach]
+    {
         assert!(denied(client.store(&request)), "{request:?}");
     }
     client.store_done(&StoreRequest::Delete { handle });

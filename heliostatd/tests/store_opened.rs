@@ -145,13 +145,18 @@ fn a_device_that_fails_is_told_and_the_store_can_be_attached_anew() {
 }
 
 #[test]
-fn a_store_that_was_attached_by_hand_and_a_rate_outlive_the_control_plane_until_they_are_taken_back() {
+fn a_store_that_was_attached_by_hand_and_a_rate_outlive_the_control_plane_until_they_are_taken_back(
+) {
     let file = StoreFile::new(64 * GRAIN);
     let mut daemon = Daemon::start();
     assert!(matches!(attach(&mut daemon.visit(), file.path()), Told::Own(..)));
     let rates = |daemon: &Daemon| {
         let (mut client, _) = daemon.session();
-        client.areas().into_iter().map(|area| (area.name.to_string(), area.bytes_per_second)).collect()
+        client
+            .areas()
+            .into_iter()
+            .map(|area| (area.name.to_string(), area.bytes_per_second))
+            .collect()
     };
     let (mut client, _) = daemon.session();
     for name in ["a", "b"] {

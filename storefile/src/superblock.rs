@@ -141,7 +141,9 @@ impl Superblock {
         let (superblock, damaged) = match (first, second) {
             (Ok(first), Ok(second)) if first == second => (first, None),
             // A crash in the middle of `keep`, which writes the first one first.
-            (Ok(first), Ok(second)) if first == Superblock { durable_by: first.durable_by, ..second } => {
+            (Ok(first), Ok(second))
+                if first == Superblock { durable_by: first.durable_by, ..second } =>
+            {
                 (first, Some(1))
             }
             (Ok(_), Ok(_)) => return Err(StoreError::Damaged(Part::Superblock)),
@@ -239,7 +241,8 @@ impl Superblock {
         let (grain_bytes, areas_max) = (fields.u32()?, fields.u32()?);
         let [table_bytes, data_offset, data_grains] = [fields.u64()?, fields.u64()?, fields.u64()?];
         let durable_by = fields.u32()?;
-        let is_known = durable_by == 0 || (found.0 >= 2 && DurableBy::from_number(durable_by).is_some());
+        let is_known =
+            durable_by == 0 || (found.0 >= 2 && DurableBy::from_number(durable_by).is_some());
         let rest = HASHED_BYTES - 76;
         fields.zeroes(rest, "end of the superblock")?;
         let superblock = Superblock {
@@ -257,7 +260,9 @@ impl Superblock {
         let format =
             Format { identity, device_bytes: bytes, grain_bytes, areas_max, is_zero: true };
         match Superblock::plan(&format) {
-            Ok(planned) if superblock.is_as(&planned) && found.1 == copy && is_known => Ok(superblock),
+            Ok(planned) if superblock.is_as(&planned) && found.1 == copy && is_known => {
+                Ok(superblock)
+            }
             _ => Err(StoreError::Damaged(Part::Field("superblock"))),
         }
     }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PEERS_MAX = 4000, ASKED_MAX = 1000, WORD = 16 };
+enum { PEERS_MAX = 4096 /* as many sockets as a session may have, the listener among them */, ASKED_MAX = 1000, WORD = 16 };
 
 static hl_object peer[PEERS_MAX];
 static int peers;
@@ -38,7 +38,7 @@ int main(int count, char **words)
             for (int number = 0; number < many; number++) {
                 if (!asked[number].found)
                     continue;
-                int64_t got = hl_receive(&lean, peer[from + number], bytes, WORD, 1000);
+                int64_t got = hl_receive(&lean, peer[from + number], bytes, WORD, 1000000);
                 if (got > 0)
                     hl_send(&lean, peer[from + number], bytes, (uint64_t)got);
             }

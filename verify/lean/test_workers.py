@@ -195,3 +195,22 @@ def test_garbage_on_one_workers_rings_does_not_touch_the_others(harness, built):
         assert asked(honest, b"during %d" % number) == b"during %d" % number
     bad.wait(60)
     assert asked(honest, b"after") == b"after"
+
+
+@pytest.mark.parametrize("how", [[], ["--unsealed"], ["--watch"]], ids=["sealed", "unsealed", "watched"])
+def test_threads_of_one_worker_share_its_memory(harness, built, tmp_path, how):
+    program = start(harness, ["--root", f"{tmp_path}:rw", *how], built / "threads", tmp_path, "16", "40")
+    assert program.wait(120) == 0, program.output() + program.errors()
+    assert "16 threads" in program.output()
+
+
+def test_threads_race_nowhere(harness, built, tmp_path):
+    """The same under ThreadSanitizer, which a seal has no room for."""
+    source, binary = HERE / "threads.c", tmp_path / "threads"
+    gcc = ["gcc", "-std=gnu17", "-O1", "-g", "-fsanitize=thread", "-w", "-pthread", f"-I{HEADERS}", "-o", binary, source]
+    subprocess.run(gcc, check=True)
+    program = start(harness, ["--unsealed", "--root", f"{tmp_path}:rw"], binary, tmp_path, "8", "5")
+    status = program.wait(120)
+    if "unexpected memory mapping" in program.errors():
+        pytest.skip("ThreadSanitizer does not start with this kernel's address space")
+    assert status == 0 and "WARNING: ThreadSanitizer" not in program.errors(), program.errors()

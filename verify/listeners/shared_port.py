@@ -80,6 +80,24 @@ while True:
     except BlockingIOError:
         pass
 """
+# Many connections at once, the silent ones too.
+ASYNC = """
+import asyncio, os, sys
+async def serve(reader, writer):
+    try:
+        writer.write(b"%d\\n" % os.getpid())
+        wanted = (await reader.readline()).split()
+        await asyncio.sleep(int(wanted[0]) / 1000 if wanted else 0)
+        writer.write(b"done\\n")
+        await writer.drain()
+    except ConnectionError:
+        pass
+    writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), backlog=512)
+    await server.serve_forever()
+asyncio.run(main())
+"""
 FORKS = ANSWER + LISTEN + """
 for _ in range(int(sys.argv[3])):
     if os.fork() == 0:
@@ -105,6 +123,7 @@ KINDS = {
     "select": (LOOP, ["-", "SelectSelector"]),
     "epoll": (LOOP, ["-", "EpollSelector"]),
     "edge": (EDGE, []),
+    "asyncio": (ASYNC, []),
     "reuseport": (BLOCKING, ["reuseport"]),
 }
 

@@ -31,7 +31,8 @@ def test_programs_that_know_nothing_of_each_other_share_a_port(harness, kind):
 
 def test_redis_servers_share_a_port(harness):
     port = kernel_view.free_port()
-    command = [BINARY, "run", "--share", f"{port}:round-robin", "--", "redis-server", "--port", port, "--save", ""]
+    command = [BINARY, "run", "--share", f"{port}:round-robin", "--", "redis-server", "--bind", "127.0.0.1"]
+    command += ["--port", port, "--save", ""]
     servers = [harness.start(Side.PLAIN, command, name="redis", cwd=harness.folder) for _ in range(4)]
     shared_port.wait_ready(harness, port, 4)
     seen = set()
@@ -159,7 +160,7 @@ def test_ten_thousand_silent_clients_hold_up_nobody(harness):
     if hard < clients + 1000:
         pytest.fail(f"{hard} descriptors are not enough for this test")
     resource.setrlimit(resource.RLIMIT_NOFILE, (clients + 1000, hard))
-    port, _ = start_workers(harness, 4, rule="content")
+    port, _ = start_workers(harness, 4, rule="content", kind="asyncio")
     silent = []
     try:
         for _ in range(clients):

@@ -21,22 +21,11 @@ import kernel_view
 import nginx_server
 import pytest
 from heliostat_run import Harness, Side
+from network_peers import ALWAYS, ECHO, EPOLL_ECHO, ask, connect, paths, start_server
 
 pytestmark = pytest.mark.heliostat
 
-ALWAYS = '[network]\ndelegate = "always"\n'
 MEGABYTES = 24
-
-ECHO = """
-import socket, sys
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=200)
-while True:
-    connection = listener.accept()[0]
-    try:
-        while part := connection.recv(65536): connection.sendall(part)
-    except ConnectionError as error: print(type(error).__name__, flush=True)
-    connection.close()
-"""
 
 # One thread for reading and one for writing: the two directions do not wait for each other.
 BOTH_WAYS = """
@@ -60,26 +49,6 @@ sys.stdin.read()
 def harness(request):
     with Harness(configuration=ALWAYS) as one:
         yield one
-
-
-def start_server(harness: Harness, program: str, *words: str, **more) -> tuple[int, object]:
-    port = kernel_view.free_port()
-    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", program, str(port), *words], **more)
-    kernel_view.wait_listening(port, server.process)
-    return port, server
-
-
-def connect(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=60)
-
-
-def ask(connection: socket.socket, message: bytes) -> bytes:
-    connection.sendall(message)
-    return connection.recv(len(message), socket.MSG_WAITALL)
-
-
-def paths(harness: Harness, pid: int) -> list[str]:
-    return [entry["path"] for entry in harness.explain(pid)]
 
 
 def test_an_accepted_connection_is_carried_and_echoes(harness):
@@ -226,119 +195,6 @@ sys.stdin.read()
     kernel_view.wait_until(lambda: "answer" in client.output(), 60, "the answer")
     assert paths(harness, client.pid) == ["delegated"]
     os.close(writing)
-
-
-LEAVES = {
-    "option": "connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)",
-    "linger": "connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, __import__('struct').pack('ii', 1, 5))",
-    "urgent": "connection.send(b'u', socket.MSG_OOB)",
-}
-
-
-@pytest.mark.parametrize("how", LEAVES)
-def test_a_connection_leaves_in_the_middle_of_a_transfer_without_losing_a_byte(harness, how):
-    program = f"""
-import hashlib, random, socket, sys, threading
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-connection = listener.accept()[0]
-def send():
-    source = random.Random(3)
-    for number in range(16):
-        connection.sendall(source.randbytes(1 << 20))
-        if number == 7: {LEAVES[how]}
-    connection.shutdown(socket.SHUT_WR)
-writer = threading.Thread(target=send); writer.start()
-seen = hashlib.sha256()
-while part := connection.recv(70000): seen.update(part)
-writer.join()
-print(seen.hexdigest(), flush=True)
-sys.stdin.read()
-"""
-    reading, writing = os.pipe()
-    port, server = start_server(harness, program, stdin=reading)
-    with connect(port) as client:
-        received = bytearray()
-
-        def receive():
-            while part := client.recv(1 << 16):
-                received.extend(part)
-
-        reader = threading.Thread(target=receive)
-        reader.start()
-        source, sent = random.Random(4), hashlib.sha256()
-        for _ in range(16):
-            part = source.randbytes(1 << 20)
-            sent.update(part)
-            client.sendall(part)
-        client.shutdown(socket.SHUT_WR)
-        reader.join(60)
-        kernel_view.wait_until(lambda: server.output().strip(), 60, "the server's sum")
-        assert paths(harness, server.pid) == ["native"]
-    os.close(writing)
-    again = random.Random(3)
-    expected = b"".join(again.randbytes(1 << 20) for _ in range(16))
-    assert hashlib.sha256(received).hexdigest() == hashlib.sha256(expected).hexdigest()
-    assert server.output().strip() == sent.hexdigest()
-
-
-def test_an_inherited_connection_is_the_kernels_after_exec(harness):
-    program = """
-import os, socket, sys
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-connection = listener.accept()[0]
-print(connection.recv(1), flush=True)
-os.dup2(connection.fileno(), 0)
-os.execv("/bin/cat", ["cat"])
-"""
-    port, server = start_server(harness, program)
-    with connect(port) as client:
-        client.sendall(b"x")
-        kernel_view.wait_until(lambda: server.output(), 60, "the first byte")
-        client.sendall(b"behind exec")
-        client.shutdown(socket.SHUT_WR)
-        kernel_view.wait_until(lambda: "behind exec" in server.output(), 60, "what came after exec")
-
-
-@pytest.mark.parametrize("way", ["fork", "spawn"])
-def test_a_child_that_gets_the_connection_serves_it(harness, way):
-    program = """
-import os, socket, subprocess, sys
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-while True:
-    connection = listener.accept()[0]
-    if sys.argv[2] == "spawn":
-        subprocess.Popen(["/bin/cat"], stdin=connection, stdout=connection)
-    elif os.fork() == 0:
-        listener.close()
-        while part := connection.recv(1000): connection.sendall(part)
-        os._exit(0)
-    connection.close()
-"""
-    port, _ = start_server(harness, program, way)
-    for number in range(3):
-        with connect(port) as client:
-            message = b"to child %d" % number
-            assert ask(client, message) == message
-            client.shutdown(socket.SHUT_WR)
-            assert client.recv(1) == b""
-
-
-EPOLL_ECHO = """
-import select, socket, sys
-listener = socket.create_server(("", int(sys.argv[1])), backlog=4096)
-epoll = select.epoll(); epoll.register(listener, select.EPOLLIN)
-open_ones = {}
-while True:
-    for fd, _ in epoll.poll():
-        if fd == listener.fileno():
-            connection = listener.accept()[0]
-            open_ones[connection.fileno()] = connection
-            epoll.register(connection, select.EPOLLIN)
-            continue
-        part = open_ones[fd].recv(65536)
-        if part: open_ones[fd].sendall(part)
-        else: epoll.unregister(fd); open_ones.pop(fd).close()
-"""
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])

@@ -21,9 +21,11 @@
 //! redis/*:create            to make them, among the own user's, and all of that
 //! ```
 
+mod beginning;
+
 use std::fmt;
 
-use crate::snapshot::region_name::{NameError, RegionName, NAME_BYTES};
+use crate::snapshot::region_name::{NameError, RegionName};
 use crate::wire::{Reader, WireError, Writer};
 
 /// What may be done with what has a name: some of the rights that rules give (`right.rs`).
@@ -334,7 +336,7 @@ impl RegionScope {
         };
         let names = match r.u32() {
             0 => RegionNames::One(RegionName::decode(r)?),
-            1 => RegionNames::Beginning(take_beginning(r)?),
+            1 => RegionNames::Beginning(beginning::take(r)?),
             found => return Err(wrong("beginning of regions", found)),
         };
         Ok(Self { names, right, whose })
@@ -384,22 +386,6 @@ impl fmt::Display for RegionScope {
             Whose::User(user) => write!(f, ":{user}"),
             Whose::Everybody => write!(f, ":*"),
         }
-    }
-}
-
-/// How names begin: in a record as a name is, and perhaps empty.
-fn take_beginning(r: &mut Reader<'_>) -> Result<String, WireError> {
-    let length = r.u32();
-    let wrong = WireError::Field { name: "beginning of names", found: u64::from(length) };
-    let bytes: [u8; NAME_BYTES] = r.take();
-    let (text, rest) = bytes.split_at_checked(length as usize).ok_or(wrong)?;
-    if rest.iter().any(|byte| *byte != 0) {
-        return Err(WireError::Reserved);
-    }
-    let text = std::str::from_utf8(text).ok().filter(|text| !text.starts_with('/')).ok_or(wrong)?;
-    match RegionNames::parse(&format!("{text}*")) {
-        Ok(RegionNames::Beginning(beginning)) => Ok(beginning),
-        _ => Err(wrong),
     }
 }
 

@@ -77,14 +77,25 @@ pub trait File: Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A whole file.
+/// Bytes that are asked for at once where a file's length is not known: more than most texts have.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A whole file, without asking for its length first: a read that is short was the last.
 ///
 /// # Errors
 /// As of [`Files::open`] and [`File::read_at`].
 pub fn read_all(files: &dyn Files, name: &str) -> io::Result<Vec<u8>> {
     let file = files.open(name, Opening::Read)?;
-    let mut bytes = vec![0; usize::try_from(file.len()?).expect("a file that fits memory")];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(bytes)
+    let mut bytes = Vec::new();
+    loop {
+        let so_far = bytes.len();
+        // Twice as much each time: a long file takes few turns.
+        bytes.resize(so_far + PIECE_BYTES.max(so_far), 0);
+        let read = file.read_at(&mut bytes[so_far..], so_far as u64)?;
+        let is_last = read < bytes.len() - so_far;
+        bytes.truncate(so_far + read);
+        if is_last {
+            return Ok(bytes);
+        }
+    }
 }

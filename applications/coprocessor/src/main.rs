@@ -10,6 +10,7 @@ mod directory;
 mod files;
 mod image;
 mod lean;
+mod messages;
 mod queries;
 mod relay;
 mod sockets;

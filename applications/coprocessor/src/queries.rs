@@ -5,8 +5,6 @@
 use std::collections::HashMap;
 use std::io;
 
-use crate::files::relayed::Relay;
-
 /// The longest frame that is taken.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
 
@@ -23,17 +21,6 @@ pub trait Connections {
     /// # Errors
     /// The connection's.
     fn send(&mut self, connection: u64, bytes: &[u8]) -> io::Result<()>;
-}
-
-impl Connections for Relay {
-    fn next(&mut self) -> io::Result<(u64, Vec<u8>)> {
-        let (connection, bytes) = self.ask("next", &[])?;
-        Ok((connection.parse().map_err(|_| io::ErrorKind::InvalidData)?, bytes))
-    }
-
-    fn send(&mut self, connection: u64, bytes: &[u8]) -> io::Result<()> {
-        self.ask(&format!("answer\t{connection}"), bytes).map(|_| ())
-    }
 }
 
 /// A frame's bytes.

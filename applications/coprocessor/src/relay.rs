@@ -1,10 +1,10 @@
 //! The host's end of the two ways that a co-processor has without the lean interface: every file and
 //! socket operation is a message, and its bytes are copied into it and out of it.
 //!
-//! A message is a line of text and a length of bytes that follow; so is its answer. One thread serves
-//! one worker, and makes the operation with the host's kernel.
+//! Messages and answers are those of `messages.rs`. One thread serves one worker, and makes the operation
+//! with the host's kernel.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader};
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -14,40 +14,9 @@ use rustix::io::Errno;
 
 use crate::files::plain::Plain;
 use crate::files::{Files, Opening, read_all};
+use crate::messages::{MESSAGE_BYTES_MAX, receive, send};
 use crate::queries::Connections;
 use crate::sockets::Sockets;
-
-/// The largest message that is taken: a file that is staged whole.
-const MESSAGE_BYTES_MAX: usize = 256 << 20;
-
-/// Sends one message.
-///
-/// # Errors
-/// As of the socket.
-pub fn send(into: &mut impl Write, words: &str, bytes: &[u8]) -> io::Result<()> {
-    into.write_all(format!("{words}\t{}\n", bytes.len()).as_bytes())?;
-    into.write_all(bytes)?;
-    into.flush()
-}
-
-/// Receives one message: its words, and its bytes.
-///
-/// # Errors
-/// As of the socket; `UnexpectedEof` at its end, `InvalidData` if it is no message.
-pub fn receive(from: &mut impl BufRead) -> io::Result<(Vec<String>, Vec<u8>)> {
-    let mut line = String::new();
-    if from.take(4096).read_line(&mut line)? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    let mut words: Vec<String> = line.trim_end().split('\t').map(str::to_owned).collect();
-    let length = words
-        .pop()
-        .and_then(|word| word.parse::<usize>().ok())
-        .filter(|length| *length <= MESSAGE_BYTES_MAX);
-    let mut bytes = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
-    from.read_exact(&mut bytes)?;
-    Ok((words, bytes))
-}
 
 /// Serves workers below `root`, and their queries from `listener`, for ever.
 ///

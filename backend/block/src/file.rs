@@ -24,13 +24,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_backend_uring::{Allocation, By, Direction, Manner, NotPrepared};
+use heliostat_backend_uring::{Allocation, Direction, Manner, NotPrepared};
 use heliostat_base::mapping::SharedMapping;
 
 use crate::namespace::Namespace;
 use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
 
 mod driver;
+mod facts;
 mod lone;
 mod measure;
 mod open;
@@ -147,48 +148,6 @@ impl FileDevice {
     /// It is there, or there is no room: what was written of it is removed.
     pub fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
         open::create(path, bytes)
-    }
-
-    /// Whether bytes go past the page cache.
-    pub fn is_direct(&self) -> bool {
-        self.is_direct
-    }
-
-    /// Whether it is a namespace that is driven by its own commands, past the kernel's block layer.
-    pub fn is_namespace(&self) -> bool {
-        self.namespace.is_some()
-    }
-
-    /// Whether it is a disk, and not a file.
-    pub fn is_disk(&self) -> bool {
-        self.is_disk
-    }
-
-    /// Whether bytes can be given back to it, as far as it says so itself: a disk may refuse a part.
-    pub fn discards(&self) -> bool {
-        match self.namespace {
-            Some(is) => is.deallocates && is.deallocated_is_zero,
-            None => !self.is_disk || measure::discards(&self.file),
-        }
-    }
-
-    /// Whether the disk has forced unit access, by which a durable write needs no flush; unknown where the
-    /// kernel does not tell.
-    pub fn forced_unit_access(&self) -> Option<bool> {
-        match self.namespace {
-            Some(_) => Some(true),
-            None => measure::forced_unit_access(&self.file),
-        }
-    }
-
-    /// How requests are made.
-    pub fn by(&self) -> By {
-        self.requests.by()
-    }
-
-    /// How writes are made durable.
-    pub fn durability(&self) -> Durability {
-        self.durability
     }
 
     /// Sets how writes are made durable, from the next on.

@@ -54,9 +54,12 @@ fn what_is_written_is_read_by_any_size_and_lasts_as_it_is_said() {
         assert_eq!(device.durability(), Durability::Dsync);
         assert_eq!(device.forced_unit_access(), Some(true));
         // One command, and several.
-        for (turn, bytes) in [512, PAGE, 128 << 10, (128 << 10) + 512, 1 << 20].into_iter().enumerate() {
+        for (turn, bytes) in
+            [512, PAGE, 128 << 10, (128 << 10) + 512, 1 << 20].into_iter().enumerate()
+        {
             let bytes = bytes.max(device.geometry().sector_bytes as usize);
-            let (offset, value) = ((turn as u64) << 21, turn as u8 + 1 + u8::from(lone_calls) * 100);
+            let (offset, value) =
+                ((turn as u64) << 21, turn as u8 + 1 + u8::from(lone_calls) * 100);
             let from = filled(bytes, value);
             perform(&mut device, Request::Write { offset, from, durable: turn % 2 == 0 }).unwrap();
             assert_eq!(found(&mut device, offset, bytes), vec![value; bytes]);

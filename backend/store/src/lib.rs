@@ -220,7 +220,13 @@ impl<D: Device> Driver<D> {
     }
 
     fn with(self, store: Store) -> StoreOnDevice<D> {
-        StoreOnDevice { device: self.device, store, buffer: self.buffer, has_failed: false, discards: Discards::default() }
+        StoreOnDevice {
+            device: self.device,
+            store,
+            buffer: self.buffer,
+            has_failed: false,
+            discards: Discards::default(),
+        }
     }
 
     fn read(&mut self, offset: u64, bytes: u64) -> Result<Vec<u8>, StoreFailed> {

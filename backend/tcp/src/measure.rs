@@ -4,9 +4,9 @@
 //! and spares it its part of the network stack; the stack's work is done all the same, on another
 //! core. So it pays where there is a core for it, and the stack takes much longer than the lines.
 
+use heliostat_base::sync::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::sync::Arc;
 
 use heliostat_base::{clock, spin};

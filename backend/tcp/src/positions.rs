@@ -94,10 +94,8 @@ impl Positions {
     fn from_counters(info: &Info, unsent: u64, queued: u64) -> Self {
         use state::{CLOSE, CLOSE_WAIT, CLOSING, FIN_WAIT1, FIN_WAIT2, LAST_ACK, TIME_WAIT};
         // Of one that was reset nobody says whether an end had come: a byte less is TCP's to lose.
-        let has_ended =
-            matches!(info.state, CLOSE_WAIT | LAST_ACK | CLOSING | TIME_WAIT | CLOSE);
-        let has_shut =
-            matches!(info.state, FIN_WAIT1 | FIN_WAIT2 | CLOSING | LAST_ACK | TIME_WAIT);
+        let has_ended = matches!(info.state, CLOSE_WAIT | LAST_ACK | CLOSING | TIME_WAIT | CLOSE);
+        let has_shut = matches!(info.state, FIN_WAIT1 | FIN_WAIT2 | CLOSING | LAST_ACK | TIME_WAIT);
         let taken = info.received.wrapping_sub(queued).wrapping_sub(u64::from(has_ended));
         let given = info.acked.wrapping_add(unsent).wrapping_sub(u64::from(has_shut));
         Self { taken, given }
@@ -113,16 +111,13 @@ fn info(fd: i32) -> Result<Info, Unknown> {
     let mut bytes = [0u8; INFO_BYTES];
     let mut length = INFO_BYTES as u32;
     let (at, length_at) = (bytes.as_mut_ptr() as usize, &raw mut length as usize);
-    let args =
-        [fd as usize, libc::IPPROTO_TCP as usize, libc::TCP_INFO as usize, at, length_at, 0];
+    let args = [fd as usize, libc::IPPROTO_TCP as usize, libc::TCP_INFO as usize, at, length_at, 0];
     // SAFETY: the room has as many bytes as its length says, and both are live.
     check(unsafe { raw(Sysno::getsockopt as usize, args) })?;
     if (length as usize) < INFO_BYTES {
         return Err(Errno(libc::ENOSYS).into());
     }
-    let word = |at: usize| {
-        u64::from_ne_bytes(std::array::from_fn(|place| bytes[at + place]))
-    };
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|place| bytes[at + place]));
     Ok(Info { state: bytes[0], acked: word(ACKED_AT), received: word(RECEIVED_AT) })
 }
 

@@ -6,8 +6,8 @@ use heliostat_stub_store::{
     Alone, Area, AreaRights, BeginError, Store, StoreError, Way, WayWanted, Why, OWN_USER,
 };
 
-use crate::border::{fail, give, hand_out, lend, show, take_back, text, to_fill, to_read};
 use crate::border::ProcessOwned;
+use crate::border::{fail, give, hand_out, lend, show, take_back, text, to_fill, to_read};
 use crate::code::{guard, heliostat_code, of_control, *};
 use crate::region::configure_as_usual;
 
@@ -309,6 +309,7 @@ pub(crate) fn code_of(error: &StoreError) -> heliostat_code {
         StoreError::Name(_) | StoreError::Operation(_) => HELIOSTAT_INVALID,
         StoreError::InUse => HELIOSTAT_IN_USE,
         StoreError::NotDone(no) => of_no(no.why),
+        error if error.is_denied() => HELIOSTAT_DENIED,
         StoreError::Device(_) => HELIOSTAT_DEVICE,
         StoreError::Gone => HELIOSTAT_PEER_GONE,
         StoreError::Control(error) => of_control(error),

@@ -135,14 +135,14 @@ HL_FN uint32_t hl_collect(hl_lean *lean, uint32_t which)
         }
         tag = hl_take64(data + ((at + 8) & mask));
         slot = &queue->slot[tag & (HL_SLOTS - 1)];
-        if (hl_load32(&slot->state) == 1 && tag == hl_tag((uint32_t)(tag & (HL_SLOTS - 1)), slot->serial)) {
+        if (hl_load32(&slot->state) == 1 && tag == hl_tag((uint32_t)(tag & (HL_SLOTS - 1)), hl_load32(&slot->serial))) {
             rest = hl_take64(data + ((at + 24) & mask));
             slot->value = (int64_t)hl_take64(data + ((at + 16) & mask));
             slot->generation = (uint32_t)rest;
             slot->way = (uint32_t)(rest >> 32) & 0xff;
             hl_store32(&slot->state, 2);
         }
-        queue->tail = at + 8 + HL_COMPLETION_RECORD_BYTES;
+        hl_store64(&queue->tail, at + 8 + HL_COMPLETION_RECORD_BYTES);
         taken++;
     }
     if (taken) hl_store64(ring + HL_RING_TAIL_AT, queue->tail);
@@ -176,7 +176,7 @@ HL_FN int hl_take_slot(hl_lean *lean, uint32_t which, uint32_t first, hl_ticket 
         for (i = 0; i < HL_SLOTS; i++) {
             hl_slot *slot = &queue->slot[(first + i) & (HL_SLOTS - 1)];
             if (hl_load32(&slot->state) == 0 && hl_cas32(&slot->state, 0, 1) == 0) {
-                slot->serial++;
+                hl_store32(&slot->serial, hl_load32(&slot->serial) + 1);
                 ticket->slot = (first + i) & (HL_SLOTS - 1);
                 ticket->queue = which;
                 return 0;
@@ -210,7 +210,7 @@ HL_FN int hl_submit(hl_lean *lean, const hl_operation *asked, const hl_ticket *t
             hl_collect(lean, which);
             HL_PAUSE();
         }
-        hl_write_record(data, queue->head, &asked[i], hl_tag(tickets[i].slot, queue->slot[tickets[i].slot].serial));
+        hl_write_record(data, queue->head, &asked[i], hl_tag(tickets[i].slot, hl_load32(&queue->slot[tickets[i].slot].serial)));
         hl_publish(data, queue->head, asked[i].pieces);
         queue->head += hl_span(asked[i].pieces);
     }
@@ -316,7 +316,7 @@ HL_FN hl_operation hl_transfer(const hl_lean *lean, uint32_t kind, hl_object obj
 HL_FN int64_t hl_cancel(hl_lean *lean, hl_ticket ticket)
 {
     hl_operation asked = hl_operation_of(HL_OP_CANCEL, hl_nothing());
-    asked.argument = hl_tag(ticket.slot, lean->queue[ticket.queue]->slot[ticket.slot].serial);
+    asked.argument = hl_tag(ticket.slot, hl_load32(&lean->queue[ticket.queue]->slot[ticket.slot].serial));
     return hl_do(lean, ticket.queue, &asked);
 }
 

@@ -74,7 +74,7 @@ HL_FN int64_t hl_warp_each(hl_lean *lean, uint32_t which, const hl_operation *as
     gone = (int)HL_SHUFFLE(gone, 0);
     head = HL_SHUFFLE(head, 0);
     if (gone) return -HL_ESHUTDOWN;
-    if (asked) hl_write_record(rings + HL_RING_DATA_AT, head + before, asked, hl_tag(ticket.slot, queue->slot[ticket.slot].serial));
+    if (asked) hl_write_record(rings + HL_RING_DATA_AT, head + before, asked, hl_tag(ticket.slot, hl_load32(&queue->slot[ticket.slot].serial)));
     HL_WARP_SYNC();
     /* From the last to the first: the host sees none before all are there. */
     for (lane = HL_LANES(); lane-- > 0; HL_WARP_SYNC())

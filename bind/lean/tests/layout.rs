@@ -27,7 +27,9 @@ fn defined() -> BTreeMap<&'static str, u64> {
 }
 
 fn kinds() -> Vec<(String, u64)> {
-    let in_header = |kind: OpKind| HEADERS.iter().any(|(_, text)| text.contains(&format!("HL_{}", name_of(kind))));
+    let in_header = |kind: OpKind| {
+        HEADERS.iter().any(|(_, text)| text.contains(&format!("HL_{}", name_of(kind))))
+    };
     let named = OpKind::ALL
         .into_iter()
         .filter(|kind| in_header(*kind) || defined().contains_key(&*name_of(*kind)));

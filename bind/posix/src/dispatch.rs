@@ -5,6 +5,7 @@
 
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
+use heliostat_stub_posix::net::shared;
 use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
@@ -74,8 +75,6 @@ const CAUGHT: &[Sysno] = &[
     Sysno::rt_sigaction,
     Sysno::rt_sigprocmask,
     Sysno::bind,
-    Sysno::getsockname,
-    Sysno::getpeername,
     Sysno::io_uring_setup,
     Sysno::io_uring_enter,
     Sysno::io_uring_register,
@@ -209,6 +208,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::close_range => descriptors::close_range(call),
         Sysno::dup => descriptors::dup(call),
         Sysno::dup2 | Sysno::dup3 => descriptors::dup_onto(call, number == Sysno::dup3),
+        Sysno::fcntl | Sysno::ioctl if shared::is_bound(fd) => queues::set_mode(call),
         Sysno::fcntl if is_known() => descriptors::fcntl(call),
         Sysno::ioctl => {
             mappings::before_ioctl(call);
@@ -224,10 +224,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::io_uring_setup => uring::setup(call),
         Sysno::io_uring_enter => uring::enter(call),
         Sysno::io_uring_register => uring::register(call),
-        Sysno::bind => queues::bind(call),
-        Sysno::getsockname | Sysno::getpeername if is_known() => {
-            queues::of_listening_socket(call).unwrap_or_else(|| sealed::again(call))
-        }
+        Sysno::bind => sockets::bind(call),
         Sysno::unshare => spawn::unshare(call),
         Sysno::setuid | Sysno::setreuid | Sysno::setresuid | Sysno::setfsuid => {
             spawn::change_user(call)

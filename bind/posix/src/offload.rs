@@ -87,15 +87,11 @@ extern "C" fn work(executor: usize) {
 pub fn is_caught(number: u32) -> bool {
     let is_ending = |judged: &Judged| judged.judgement == Judgement::Plain(Why::Ends);
     let of_all = heliostat_stub_posix::offload::calls::judged(number).is_some_and(is_ending);
-    let is_made = |judged: &Judged| matches!(judged.judgement, Judgement::Made(_));
-    of_all || offload::judged(number).is_some_and(is_made)
+    of_all || offload::judged(number).is_some()
 }
 
 /// Answers a caught call of a program with offload; `answered` is how it would be without.
-pub fn hook(
-    frame: &mut SyscallFrame,
-    answered: impl Fn(&mut SyscallFrame) -> Verdict,
-) -> Verdict {
+pub fn hook(frame: &mut SyscallFrame, answered: impl Fn(&mut SyscallFrame) -> Verdict) -> Verdict {
     let entered = if IS_STAMPED.load(Relaxed) { cycles() } else { 0 };
     match frame.rounds {
         0 => before(frame),
@@ -142,8 +138,11 @@ fn answer(asked: &Asked, entered: u64) -> Answered {
         return Answered::Plainly;
     }
     match offload::judged(asked.number) {
-        Some(judged) if !names_thread(judged, asked) => offload::answer(judged, asked, entered),
-        _ => Answered::Plainly,
+        Some(judged) if offload::is_dearer(judged) || names_thread(judged, asked) => {
+            Answered::Plainly
+        }
+        Some(judged) => offload::answer(judged, asked, entered),
+        None => Answered::Plainly,
     }
 }
 
@@ -168,8 +167,7 @@ fn write_rest(frame: &mut SyscallFrame, asked: &Asked, bytes: u32) -> Verdict {
         true => flags | libc::MSG_NOSIGNAL as u64,
         false => flags,
     };
-    frame.wait =
-        [u64::from(asked.number), fd, at + moved, rest, flags, address, address_length];
+    frame.wait = [u64::from(asked.number), fd, at + moved, rest, flags, address, address_length];
     frame.scratch = REST | moved;
     Verdict::Wait
 }

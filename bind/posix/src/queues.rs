@@ -1,10 +1,11 @@
-//! Calls on a descriptor that is the queue of a shared listener, and bind(2), which may find one.
+//! Calls on a descriptor that is the queue of a shared listener.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call as kernel;
+use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::shared::{self, Took};
@@ -12,7 +13,7 @@ use heliostat_stub_posix::net::{accept as stub_accept, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
 use crate::call::{by_kernel, Call};
-use crate::sockets;
+use crate::memory;
 
 thread_local! {
     /// A message of which nothing is taken: waiting for one is waiting for a connection.
@@ -20,30 +21,30 @@ thread_local! {
         const { UnsafeCell::new(MaybeUninit::zeroed()) };
 }
 
-/// accept(2) and accept4(2) on a queue.
-pub fn accept(call: &mut Call<'_>) -> Verdict {
+/// accept(2) and accept4(2) on a queue; none where it is the listening socket again.
+pub fn accept(call: &mut Call<'_>) -> Option<Verdict> {
     let flags = if is_accept4(call) { call.int(3) } else { 0 };
     if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
-        return call.answer(Some(Err(Errno(libc::EINVAL))));
+        return Some(call.answer(Some(Err(Errno(libc::EINVAL)))));
     }
     let queue = call.int(0);
-    match shared::take(queue, flags & libc::SOCK_CLOEXEC != 0) {
+    Some(match shared::take(queue, flags & libc::SOCK_CLOEXEC != 0) {
         Took::Connection { fd, peer, page } => {
             let is_nonblocking = flags & libc::SOCK_NONBLOCK != 0;
             begin(call, fd, peer, page, is_nonblocking)
         }
         Took::Empty if kernel::is_nonblocking(queue) => call.answer(Some(Err(Errno(libc::EAGAIN)))),
         Took::Empty => wait(call),
-        Took::GivenBack => sockets::accept_in_kernel(call),
+        Took::GivenBack => return None,
         Took::Failed(errno) => call.answer(Some(Err(errno))),
-    }
+    })
 }
 
 /// The kernel has waited for a connection.
-pub fn accept_after(call: &mut Call<'_>, result: i64) -> Verdict {
+pub fn accept_after(call: &mut Call<'_>, result: i64) -> Option<Verdict> {
     match check(result as isize) {
         Ok(_) | Err(Errno(libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN)) => accept(call),
-        Err(errno) => call.answer(Some(Err(errno))),
+        Err(errno) => Some(call.answer(Some(Err(errno)))),
     }
 }
 
@@ -79,7 +80,7 @@ fn begin(call: &mut Call<'_>, fd: i32, peer: NetAddress, page: u32, nonblocking:
     }
     stub_accept::accepted(call.int(0), fd, peer, nonblocking);
     if let DescriptorKind::Socket(index) = table::kind(fd) {
-        socket::at(index).shared_page.store(page + 1, std::sync::atomic::Ordering::Relaxed);
+        socket::at(index).shared_page.store(page + 1, Relaxed);
     }
     call.answer(Some(Ok(fd as usize)))
 }
@@ -107,24 +108,22 @@ pub fn set_option(call: &mut Call<'_>) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// bind(2): the address may be a shared listener's, whose socket it then is.
-pub fn bind(call: &mut Call<'_>) -> Verdict {
-    let fd = call.int(0);
-    let is_reused = || kernel::option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
-    if crate::sealed::is_sealed() {
-        return crate::sealed::again(call); // it shares nothing
-    }
-    let wanted = sockets::address_at(call.word(1), call.word(2)).filter(|it| it.port() != 0);
-    let Some(address) = wanted.map(NetAddress::new) else { return Verdict::Pass };
-    let is_tcp =
-        || kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
-    if is_reused() && is_tcp() && shared::bound_by_others(fd, address) {
-        return call.answer(Some(Ok(0)));
-    }
-    let answer = by_kernel(call);
-    let is_taken = answer == Err(Errno(libc::EADDRINUSE)) && is_tcp();
-    match is_taken && shared::bound_by_others(fd, address) {
-        true => call.answer(Some(Ok(0))),
-        false => call.answer(Some(answer)),
-    }
+/// fcntl(2) and ioctl(2) on a socket that bind(2) has exchanged: whether it blocks is kept until the
+/// program listens, since the socket is its thread's as well, which does not wait.
+pub fn set_mode(call: &mut Call<'_>) -> Verdict {
+    let (fd, command) = (call.int(0), call.int(1));
+    let is_fcntl = call.frame.rax == Sysno::fcntl as u64;
+    let is_nonblocking = match command {
+        libc::F_SETFL if is_fcntl => call.int(2) & libc::O_NONBLOCK != 0,
+        _ if !is_fcntl && call.word(1) as u32 as u64 == libc::FIONBIO => {
+            // SAFETY: FIONBIO points to an int.
+            match unsafe { memory::read::<i32>(call.word(2)) } {
+                Ok(Some(on)) => on != 0,
+                _ => return call.answer(Some(Err(memory::FAULT))),
+            }
+        }
+        _ => return Verdict::Pass,
+    };
+    shared::set_bound_mode(fd, is_nonblocking);
+    call.answer(Some(Ok(0)))
 }

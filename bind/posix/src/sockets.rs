@@ -11,15 +11,15 @@ use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
-use heliostat_stub_posix::net::delegated::{self, Asked};
+use heliostat_stub_posix::net::option::Asked;
 use heliostat_stub_posix::net::{
-    accept as stub_accept, close, demote, listen as stub_listen, option, shadow, shared,
+    accept as stub_accept, carried, close, demote, listen as stub_listen, option, shadow, shared,
 };
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
 use crate::call::Call;
 use crate::offload::by_kernel;
-use crate::{memory, queues};
+use crate::{memory, queues, sealed};
 
 /// connect(2)
 pub fn connect(call: &mut Call<'_>) -> Verdict {
@@ -60,7 +60,7 @@ fn dissolve(call: &Call<'_>) {
 }
 
 /// The address that lies there, of a family that we know; nothing for a pointer to nothing.
-pub(crate) fn address_at(address: u64, length: u64) -> Option<SocketAddr> {
+fn address_at(address: u64, length: u64) -> Option<SocketAddr> {
     let mut room = [const { MaybeUninit::<u8>::uninit() }; ADDRESS_BYTES_MAX];
     let room = &mut room[..(length as u32 as usize).min(ADDRESS_BYTES_MAX)];
     // SAFETY: bytes.
@@ -79,14 +79,15 @@ pub fn accept(call: &mut Call<'_>) -> Verdict {
             _ => {
                 stub_listen::noticed(call.int(0));
                 match shared::is_shared(call.int(0)) {
-                    true => queues::accept(call),
+                    true => queues::accept(call).unwrap_or_else(|| accept_in_kernel(call)),
                     false => accept_in_kernel(call),
                 }
             }
         };
     };
     if call.frame.wait[0] == Sysno::recvmsg as u64 {
-        return queues::accept_after(call, result);
+        let verdict = queues::accept_after(call, result);
+        return verdict.unwrap_or_else(|| accept_in_kernel(call));
     }
     call.frame.rax = result as u64;
     if result >= 0 {
@@ -110,7 +111,7 @@ thread_local! {
 const PEER_WORDS: usize = 4;
 
 /// Accepts with room for the peer's address: asking for it afterwards is a system call more.
-pub(crate) fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
+fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
     let verdict = call.wait_in_kernel();
     if call.word(1) == 0 {
         let room = PEER.with(UnsafeCell::get);
@@ -207,10 +208,10 @@ pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     if answer.is_some() {
         return call.answer(answer);
     }
-    match delegated::ask_socket(fd, index, level, name, value) {
+    match option::goes_to(fd, index, level, name, value) {
         Asked::Shadow => Verdict::Pass,
-        Asked::Socket(_) => by_socket(call, index),
-        Asked::Both(_) => {
+        Asked::Socket => by_socket(call, index),
+        Asked::Both => {
             let _ = by_socket(call, index);
             Verdict::Pass
         }
@@ -221,15 +222,37 @@ pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
 pub fn name(call: &mut Call<'_>) -> Verdict {
     match socket_of(call) {
         Some(index) => by_socket(call, index),
-        None => Verdict::Pass,
+        None => queues::of_listening_socket(call).unwrap_or(Verdict::Pass),
     }
 }
 
 /// The call as it is, of the connection's TCP socket where its descriptor has another.
 pub fn by_socket(call: &mut Call<'_>, index: u32) -> Verdict {
-    let Some(socket) = delegated::socket_of(index) else { return Verdict::Pass };
+    let Some(socket) = carried::socket_of(index) else { return Verdict::Pass };
     let fd = std::mem::replace(&mut call.frame.args[0], socket as u64);
     let answer = by_kernel(call);
     call.frame.args[0] = fd;
     call.answer(Some(answer))
+}
+
+/// bind(2): the address may be a shared listener's, whose socket it then is.
+pub fn bind(call: &mut Call<'_>) -> Verdict {
+    let fd = call.int(0);
+    let is_reused = || kernel::option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
+    if sealed::is_sealed() {
+        return sealed::again(call); // it shares nothing
+    }
+    let wanted = address_at(call.word(1), call.word(2)).filter(|it| it.port() != 0);
+    let Some(address) = wanted.map(NetAddress::new) else { return Verdict::Pass };
+    let is_tcp =
+        || kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
+    if is_reused() && is_tcp() && shared::bound_by_others(fd, address) {
+        return call.answer(Some(Ok(0)));
+    }
+    let answer = by_kernel(call);
+    let is_taken = answer == Err(Errno(libc::EADDRINUSE)) && is_tcp();
+    match is_taken && shared::bound_by_others(fd, address) {
+        true => call.answer(Some(Ok(0))),
+        false => call.answer(Some(answer)),
+    }
 }

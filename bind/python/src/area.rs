@@ -4,9 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use heliostat_stub_store::{
-    AreaRights, NewArea, Store, StoreError, Way, WayWanted, OWN_USER,
-};
+use heliostat_stub_store::{AreaRights, NewArea, Store, StoreError, Way, WayWanted, OWN_USER};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -198,10 +196,7 @@ impl Drop for AreaHandle {
     }
 }
 
-fn made(
-    wanted: NewArea<'_>,
-    exclusive: bool,
-) -> Result<heliostat_stub_store::Area, StoreError> {
+fn made(wanted: NewArea<'_>, exclusive: bool) -> Result<heliostat_stub_store::Area, StoreError> {
     if exclusive { wanted.exclusive() } else { wanted }.make()
 }
 

@@ -12,12 +12,12 @@ use heliostat_ring::pins::PinError;
 use heliostat_stub_lock::LockError;
 use heliostat_stub_log::{Kind, LogError, OpenError, Why};
 use heliostat_stub_memory::{MemoryError, SpreadError};
-use heliostat_stub_store::{BeginError, StoreError, Why as No};
 use heliostat_stub_rpc::{NotDelivered, RpcError, Unanswered};
 use heliostat_stub_snapshot::queue::QueueError;
 use heliostat_stub_snapshot::{
     AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
 };
+use heliostat_stub_store::{BeginError, StoreError, Why as No};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -241,6 +241,7 @@ pub fn store(error: &StoreError) -> PyErr {
         StoreError::Operation(_) => "InvalidRegion",
         StoreError::InUse => "InUse",
         StoreError::NotDone(no) => of_no(no.why),
+        error if error.is_denied() => "Denied",
         StoreError::Device(_) => "DeviceFailed",
         StoreError::Gone => "NoControlPlane",
         StoreError::Control(error) => control(error),

@@ -18,6 +18,12 @@ pub struct CoresArguments {
     /// Try partitions on a command, several rounds by turns, and keep the best.
     #[arg(long, requires = "program", conflicts_with_all = ["kernel", "kernel_list", "interrupt", "interrupt_list"])]
     pub auto: bool,
+    /// Measure what a system call costs that a kernel core makes, by stage (heliostat run --offload).
+    #[arg(long, conflicts_with_all = ["auto", "kernel", "kernel_list", "interrupt", "interrupt_list"])]
+    pub stages: bool,
+    /// The kernel core for that; without it the last one.
+    #[arg(long, value_name = "CORE", requires = "stages")]
+    pub stage_core: Option<usize>,
     #[command(flatten)]
     pub trial: TrialArguments,
     #[command(flatten)]

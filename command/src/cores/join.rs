@@ -12,18 +12,19 @@ use super::CoresError;
 
 /// Puts this process, which becomes the program, where applications go, and says that it is one.
 /// Without a partition it costs one look at a file. What cannot be done leaves the program where it
-/// is: the control plane finds it later.
-pub fn join(here: &Surroundings) {
+/// is: the control plane finds it later. Returns the kernel cores, of which there are none without one.
+pub fn join(here: &Surroundings) -> Vec<usize> {
     if !journal_path(here).exists() {
-        return;
+        return Vec::new();
     }
     session::configure(here.socket_path().to_string_lossy().into_owned(), "heliostat".into());
-    let Ok(state) = ask(CoresRequest::Join) else { return };
+    let Ok(state) = ask(CoresRequest::Join) else { return Vec::new() };
     let is_parted = !state.kernel.is_empty() || !state.interrupt.is_empty();
     // Who has a place of his own keeps it.
     if is_parted && state.all.is_within(&allowed_here()) {
         let _ = restrict(0, &state.application.iter().collect::<CpuSet>());
     }
+    state.kernel.iter().collect()
 }
 
 /// Asks the control plane, which is known to the session.

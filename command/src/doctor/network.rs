@@ -16,6 +16,7 @@ pub fn check() -> Check {
     let verdict = Facts { cores, kernel_cores: 0, measured: Some(measured) }.judge();
     let state = if verdict == Verdict::Pays { "on" } else { "off" };
     let (stack, line) = (measured.stack_ns, measured.line_ns);
-    let facts = format!("{cores} cores; a message by TCP {stack} ns, a line between cores {line} ns");
+    let facts =
+        format!("{cores} cores; a message by TCP {stack} ns, a line between cores {line} ns");
     Check::ok(name, format!("{state} unless configured: {} ({facts})", verdict.text()))
 }

@@ -34,7 +34,8 @@ mod tests {
             "files": { "offloaded": 3, "plain": 9, "plain_ns": 200, "offloaded_ns": 900 },
             "sockets": { "offloaded": 0, "plain": 1, "plain_ns": 0, "offloaded_ns": 0 },
         });
-        let wanted = "offload of files: 3 calls on kernel cores, 9 plainly; measured here 200 ns plainly, \
+        let wanted =
+            "offload of files: 3 calls on kernel cores, 9 plainly; measured here 200 ns plainly, \
             900 ns there\noffload of sockets: 0 calls on kernel cores, 1 plainly\n";
         assert_eq!(groups_text(&groups), wanted);
         assert_eq!(groups_text(&json!({})), "");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped, Unoffloaded};
 use serde_json::Value;
 
-use crate::quality::classes_text;
 use super::offload;
+use crate::quality::classes_text;
 use crate::table::{bytes, cell, list, Table};
 use crate::{delegated, store};
 

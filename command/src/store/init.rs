@@ -94,9 +94,9 @@ fn prepare_namespace(arguments: &InitArguments) -> Result<bool, StoreFault> {
     }
     let first = Buffer::new(LOOKED_AT.min(usize::try_from(found).unwrap_or(LOOKED_AT)));
     let first = first.map_err(failed)?;
-    device.begin(0, Request::Read { offset: 0, into: first.clone() }).map_err(|error| {
-        StoreFault::Size(format!("{}: {error}", path.display()))
-    })?;
+    device
+        .begin(0, Request::Read { offset: 0, into: first.clone() })
+        .map_err(|error| StoreFault::Size(format!("{}: {error}", path.display())))?;
     let mut completions = Vec::new();
     while completions.is_empty() {
         device.reap(Some(WAIT), &mut completions).map_err(failed)?;

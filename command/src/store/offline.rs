@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use heliostat_backend_store::StoreFailed;
-use heliostat_storefile::{Area, DurableBy, Kind, Opened, Piece, Store, Superblock, SUPERBLOCKS_BYTES};
+use heliostat_storefile::{
+    Area, DurableBy, Kind, Opened, Piece, Store, Superblock, SUPERBLOCKS_BYTES,
+};
 use rustix::fs::SeekFrom;
 use serde_json::{json, Value};
 

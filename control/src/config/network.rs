@@ -46,8 +46,7 @@ impl Network {
         let section = field.section(&["delegate", "cores", "loops", "connections"])?;
         let mut network = Network::default();
         if let Some(delegate) = section.field("delegate") {
-            let words =
-                [("auto", When::Auto), ("always", When::Always), ("never", When::Never)];
+            let words = [("auto", When::Auto), ("always", When::Always), ("never", When::Never)];
             network.delegate = delegate.choice(&words)?;
         }
         section.number("loops", (1, LOOPS_MAX as u64), &mut network.loops)?;

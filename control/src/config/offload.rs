@@ -67,7 +67,8 @@ const KEY: &str = "offload";
 mod tests {
     use super::*;
 
-    const TEXT: &str = "[limits]\nsessions = 3\n[[offload]]\nprogram = \"git\"\ngroups = \"metadata\"\n\
+    const TEXT: &str =
+        "[limits]\nsessions = 3\n[[offload]]\nprogram = \"git\"\ngroups = \"metadata\"\n\
         [[offload]]\nprogram = \"*\"\n";
 
     #[test]

@@ -29,23 +29,8 @@ pub trait Names {
     fn group(&self, name: &str) -> Option<u32>;
 }
 
-/// Rules in one configuration: each is looked at for every open.
-const RULES_MAX: usize = 1024;
-/// Seconds in a year: longer is "never", which is 0.
-const IDLE_EXIT_MAX_S: u64 = 365 * 24 * 3600;
-/// Smallest channel: one slot with the smallest rings.
-const SHARED_BYTES_MIN: u64 = 1 << 20;
-/// Smallest cache and window: a few blocks.
-const CACHE_BYTES_MIN: u64 = 1 << 20;
-/// Largest number of a core, as the kernel's own limit for x86-64.
-const CORE_MAX: u64 = 8191;
-/// Largest promise: more than the address space of one program could map.
-const SHARED_BYTES_MAX: u64 = 1 << 46;
-/// More than any process may have descriptors.
-const UNREAD_MAX: usize = 1 << 20;
-
-/// The tables that there are.
-const TABLES: &[&str] = &[
+/// The tables of a configuration.
+const SECTIONS: &[&str] = &[
     "daemon",
     "log",
     "limits",
@@ -66,13 +51,27 @@ const TABLES: &[&str] = &[
     "cores",
     "offload",
 ];
+/// Rules in one configuration: each is looked at for every open.
+const RULES_MAX: usize = 1024;
+/// Seconds in a year: longer is "never", which is 0.
+const IDLE_EXIT_MAX_S: u64 = 365 * 24 * 3600;
+/// Smallest channel: one slot with the smallest rings.
+const SHARED_BYTES_MIN: u64 = 1 << 20;
+/// Smallest cache and window: a few blocks.
+const CACHE_BYTES_MIN: u64 = 1 << 20;
+/// Largest number of a core, as the kernel's own limit for x86-64.
+const CORE_MAX: u64 = 8191;
+/// Largest promise: more than the address space of one program could map.
+const SHARED_BYTES_MAX: u64 = 1 << 46;
+/// More than any process may have descriptors.
+const UNREAD_MAX: usize = 1 << 20;
 
 impl Config {
     /// Reads a configuration; every key may be left out.
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
         let document = source.document()?;
-        let root = Section::new(source, "", 0, document.get_ref(), TABLES)?;
+        let root = Section::new(source, "", 0, document.get_ref(), SECTIONS)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
             config.daemon = read_daemon(&field)?;
@@ -89,28 +88,14 @@ impl Config {
         if let Some(field) = root.field("delegated") {
             config.delegated = read_delegated(&field)?;
         }
-        if let Some(field) = root.field("locks") {
-            config.locks = Locks::read(&field)?;
-        }
-        if let Some(field) = root.field("memory") {
-            config.memory = Memory::read(&field)?;
-        }
-        if let Some(field) = root.field("cluster") {
-            config.cluster = Some(Cluster::read(&field)?);
-        }
-        if let Some(field) = root.field("network") {
-            config.network = Network::read(&field)?;
-        }
-        if let Some(field) = root.field("rpc") {
-            config.rpc = Rpc::read(&field)?;
-        }
+        read_services(&root, &mut config)?;
         read_programs(&root, &mut config)?;
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
         }
-        if let Some(field) = root.field("listener") {
-            config.listeners = SharedAddresses::read(&field)?;
+        if let Some(field) = root.field("cores") {
+            config.cores = ProgramRules::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
@@ -128,6 +113,29 @@ impl Config {
     }
 }
 
+/// Services that have a table of their own, and nobody's names in it.
+fn read_services(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
+    if let Some(field) = root.field("locks") {
+        config.locks = Locks::read(&field)?;
+    }
+    if let Some(field) = root.field("memory") {
+        config.memory = Memory::read(&field)?;
+    }
+    if let Some(field) = root.field("cluster") {
+        config.cluster = Some(Cluster::read(&field)?);
+    }
+    if let Some(field) = root.field("network") {
+        config.network = Network::read(&field)?;
+    }
+    if let Some(field) = root.field("rpc") {
+        config.rpc = Rpc::read(&field)?;
+    }
+    if let Some(field) = root.field("listener") {
+        config.listeners = SharedAddresses::read(&field)?;
+    }
+    Ok(())
+}
+
 /// What the command that runs a program reads.
 fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
     if let Some(field) = root.field("durable") {
@@ -135,9 +143,6 @@ fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigEr
     }
     if let Some(field) = root.field("offload") {
         config.offload = Offload::read(&field)?;
-    }
-    if let Some(field) = root.field("cores") {
-        config.cores = ProgramRules::read(&field)?;
     }
     Ok(())
 }

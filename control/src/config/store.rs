@@ -149,7 +149,8 @@ impl Store {
         if let Some(durability) = section.field("durability") {
             let ways = [DurableBy::Dsync, DurableBy::Flush, DurableBy::DsyncAlone];
             let [first, second, third] = ways.map(|way| (way.word(), DurableWrites::By(way)));
-            let (kept, measured) = (("auto", DurableWrites::Kept), ("measure", DurableWrites::Measured));
+            let (kept, measured) =
+                (("auto", DurableWrites::Kept), ("measure", DurableWrites::Measured));
             store.durability = durability.choice(&[kept, measured, first, second, third])?;
         }
         if let Some(discard) = section.field("discard") {

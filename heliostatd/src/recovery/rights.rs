@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_users_group_is_found_by_its_number() {
-        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:100:Ada:/home/ada:/bin/sh\n";
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:100:Ada:/:/bin/sh\n";
         assert_eq!((group_in(users, 1000), group_in(users, 0)), (Some(100), Some(0)));
         assert_eq!(group_in(users, 7), None);
     }

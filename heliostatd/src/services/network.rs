@@ -6,9 +6,9 @@
 //! `heliostat_service_net` counts the channels, as it does all others; which connections come over
 //! one is between its session and the loop.
 
+use heliostat_base::sync::Ordering::Relaxed;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use heliostat_abi::code::Code;
@@ -97,8 +97,7 @@ impl Daemon {
         let bytes = channel::bytes(shape.slots, shape.ring_bytes) as u64;
         let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let grants = &mut self.services.net.grants;
-        let channel =
-            grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
+        let channel = grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
         match self.give_to_loop(id, channel) {
             Ok(fds) => {
                 self.carry_out(effects);
@@ -162,6 +161,8 @@ impl Daemon {
         match self.parts.config.network.delegate {
             When::Always => true,
             When::Never => false,
+            // Where there are too few cores nothing is measured: that would take them from others.
+            When::Auto if self.network_facts().judge() == Verdict::FewCores => false,
             When::Auto => {
                 let measured = self.services.network.measured();
                 Facts { measured, ..self.network_facts() }.judge() == Verdict::Pays

@@ -7,6 +7,7 @@
 //!   '------------- why not ---------------'              `--> Open, and refuses all
 //! ```
 
+mod choice;
 mod kept;
 mod loops;
 mod open;
@@ -24,7 +25,7 @@ use rustix::event::{eventfd, EventfdFlags};
 pub use kept::Kept;
 pub use loops::{durability, StoreLoops};
 pub use open::{OpenStore, Told};
-pub use thread::{runs, Changed, Event, Found, Numbers, Opening, Place, StoreThread};
+pub use thread::{Changed, Event, Found, Numbers, Opening, Place, StoreThread};
 
 /// Whether there is a store.
 pub enum State {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use heliostat_backend_log::{Area as Range, Log, LogError, Options};
 use heliostat_stub_store::{
-    Area, AreaQueue, AreaRights, Device, Ended, Request, Spill, Store, StoreError, Way, WayWanted, Why, OWN_USER,
+    Area, AreaQueue, AreaRights, Device, Ended, Request, Spill, Store, StoreError, Way, WayWanted,
+    Why, OWN_USER,
 };
 
 use super::await_that;

@@ -2,14 +2,12 @@
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{sync_channel, SyncSender};
 
 use heliostat_abi::listener::{Handed, Rule};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_service_listener::{Key, Standing, QUEUE_MAX};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_linger, socket_linger};
 use tracing::debug;
 
 use crate::state::{Source, State};
@@ -18,33 +16,6 @@ use crate::state::{Source, State};
 pub const AUDIT_NS: u64 = 100_000_000;
 /// After a failure that has to do with the whole machine nothing is accepted for so long.
 pub const PAUSE_NS: u64 = 100_000_000;
-/// Descriptors whose closing may wait, in line.
-const CLOSING_MAX: usize = 1024;
-
-/// Who closes connections that linger: close(2) of such waits, if nobody else has it.
-#[derive(Default)]
-pub struct Closing(Option<SyncSender<OwnedFd>>);
-
-impl Closing {
-    /// Closes a connection that a worker may have by now.
-    pub fn close(&mut self, fd: OwnedFd) {
-        if !matches!(socket_linger(&fd), Ok(Some(_))) {
-            return;
-        }
-        let line = self.0.get_or_insert_with(|| {
-            let (line, closed) = sync_channel::<OwnedFd>(CLOSING_MAX);
-            // Without the thread the line ends at once, and what lingers is closed without waiting.
-            let name = std::thread::Builder::new().name("listener-close".into());
-            let _ = name.spawn(move || closed.into_iter().for_each(drop));
-            line
-        });
-        if let Err(error) = line.try_send(fd) {
-            let (std::sync::mpsc::TrySendError::Full(fd)
-            | std::sync::mpsc::TrySendError::Disconnected(fd)) = error;
-            let _ = set_socket_linger(&fd, None);
-        }
-    }
-}
 
 /// The bytes of an address by which the rule goes.
 pub fn address_bytes(peer: NetAddress) -> [u8; 16] {
@@ -90,7 +61,7 @@ impl State {
             if let Some(audit) = &worker.audit {
                 audit.add(&fd, handed.serial);
                 if worker.audit_at_ns == 0 {
-                    worker.audit_at_ns = now_ns + AUDIT_NS;
+                    worker.audit_at_ns = worker.audit_not_before_ns.max(now_ns + AUDIT_NS);
                 }
             }
             listener.counts.given += 1;

@@ -17,6 +17,7 @@
 mod accept;
 mod audit;
 mod balancer;
+mod closing;
 mod hand;
 mod held;
 mod listener;

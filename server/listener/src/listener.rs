@@ -67,10 +67,11 @@ impl SharedListener {
     pub fn refresh(&mut self, now_ns: u64) {
         for (id, worker) in &self.workers {
             let Some(seat) = self.balance.seat_mut(*id) else { continue };
+            // Its word first: what it has closed by now it has taken before the kernel is asked.
+            let (closed, weight) = worker.told();
             if seat.untaken() > 0 {
                 seat.see_untaken(worker.queue.untaken(), now_ns);
             }
-            let (closed, weight) = worker.told();
             seat.hear(closed, weight, now_ns);
         }
     }

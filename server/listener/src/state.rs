@@ -8,7 +8,7 @@ use heliostat_service_listener::{Seat, Standing};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use crate::hand::Closing;
+use crate::closing::Closing;
 use crate::listener::{Counts, SharedListener};
 use crate::worker::Worker;
 

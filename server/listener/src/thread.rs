@@ -9,7 +9,6 @@ use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::event::Timespec;
 
 use crate::audit::Audit;
-use crate::hand::AUDIT_NS;
 use crate::state::{Source, State};
 
 /// Events taken at once.
@@ -171,10 +170,7 @@ impl State {
         let count = (open.len() - worker.ghosts.len()) as u64;
         let Some(seat) = listener.balance.seat_mut(due.worker) else { return };
         let meanwhile = seat.load.given().saturating_sub(due.given);
-        // The next count follows the next connection; of many not at once.
-        if meanwhile > 0 {
-            worker.audit_at_ns = now_ns + AUDIT_NS.max(count * AUDIT_NS_PER_CONNECTION);
-        }
+        worker.audit_not_before_ns = now_ns + count * AUDIT_NS_PER_CONNECTION;
         seat.load.audit(count, meanwhile);
     }
 }

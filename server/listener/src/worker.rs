@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use heliostat_abi::listener::page;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::sync::Ordering::Relaxed;
 
 use crate::audit::Audit;
 use crate::queue::Queue;
@@ -26,8 +26,10 @@ pub struct Worker {
     page: SharedMapping,
     /// Numbers of connections that were its and were taken back: its set has them still.
     pub ghosts: HashSet<u64>,
-    /// When its connections are counted next.
+    /// When its connections are counted next; 0: not before the next one.
     pub audit_at_ns: u64,
+    /// Not before this: counting many takes its time.
+    pub audit_not_before_ns: u64,
     /// The thread waits until it takes something.
     pub is_watched: bool,
 }
@@ -41,7 +43,16 @@ impl Worker {
         page.atomic_u32(page::AT_VERSION).store(page::VERSION, Relaxed);
         let audit = Audit::create().ok().map(Arc::new);
         let ghosts = HashSet::new();
-        let worker = Worker { id, queue, audit, page, ghosts, audit_at_ns: 0, is_watched: false };
+        let worker = Worker {
+            id,
+            queue,
+            audit,
+            page,
+            ghosts,
+            audit_at_ns: 0,
+            audit_not_before_ns: 0,
+            is_watched: false,
+        };
         Ok((worker, theirs, fd.into()))
     }
 

@@ -7,6 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::stream::channel::{self as layout, slot, SlotState};
 use heliostat_abi::stream::delegated::{Hand, HAND_BYTES};
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::sync::Ordering::{AcqRel, Acquire};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, fd, packet};
 use heliostat_ring::stream::Lane;
@@ -127,7 +128,7 @@ impl Channel {
 
     fn word(&self, slot: u32, offset: usize) -> u32 {
         let at = layout::slot_offset(slot) + offset;
-        self.memory.atomic_u32(at).load(std::sync::atomic::Ordering::Acquire)
+        self.memory.atomic_u32(at).load(Acquire)
     }
 
     /// True once the program has closed its end for good.
@@ -138,7 +139,7 @@ impl Channel {
     /// The loop touches the slot no more: `bit` of `closed`.
     pub fn free(&mut self, slot: u32, bit: u32) {
         let at = layout::slot_offset(slot) + slot::CLOSED;
-        self.memory.atomic_u32(at).fetch_or(bit, std::sync::atomic::Ordering::AcqRel);
+        self.memory.atomic_u32(at).fetch_or(bit, AcqRel);
         self.taken &= !(1 << slot);
     }
 

@@ -1,6 +1,6 @@
 //! What a loop counts, as words that the control plane reads when it is asked.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use heliostat_base::sync::{AtomicU64, Ordering::Relaxed};
 
 /// Counters of one loop; each is written by the loop alone.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Starts the loops and ends them, and says which of them a new channel gets.
 
+use heliostat_base::sync::Ordering::Relaxed;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 
@@ -109,8 +109,7 @@ fn start(number: usize, settings: &Settings) -> std::io::Result<LoopState> {
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let counts = Arc::new(Counts::default());
     let core = settings.cores.get(number).copied();
-    let carrier =
-        Carrier::create(taken, bell.clone(), counts.clone(), settings.connections_max)?;
+    let carrier = Carrier::create(taken, bell.clone(), counts.clone(), settings.connections_max)?;
     let thread = std::thread::Builder::new().name(format!("heliostat-net-{number}"));
     thread.spawn(move || {
         let core = core.filter(|core| pins(*core));

@@ -86,8 +86,12 @@ impl Program {
     fn hand(&self, slot: u32, socket: i32, shadow: i32) {
         let word = 7 << 8 | SlotState::Proven as u32;
         self.word(slot, slot::STATE).store(word, Release);
-        packet::send(self.link.as_raw_fd(), &Hand { slot, generation: 7 }.encode(), &[socket, shadow])
-            .unwrap();
+        packet::send(
+            self.link.as_raw_fd(),
+            &Hand { slot, generation: 7 }.encode(),
+            &[socket, shadow],
+        )
+        .unwrap();
     }
 
     fn carry(&self, slot: u32) -> (Carried, TcpStream) {
@@ -185,7 +189,9 @@ fn a_peers_end_is_a_flag_and_the_programs_end_reaches_the_peer() {
     let mut seen = Vec::new();
     peer.read_to_end(&mut seen).unwrap();
     assert_eq!(seen, b"answer");
-    wait_until("the slot", || program.word(1, slot::CLOSED).load(Acquire) & slot::CLOSED_SERVER != 0);
+    wait_until("the slot", || {
+        program.word(1, slot::CLOSED).load(Acquire) & slot::CLOSED_SERVER != 0
+    });
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Listener {
     /// The next connection and the member that waits for it; `None` while there is none of one.
     pub fn next(&self) -> Option<Next> {
         let mut state = lock(&self.state);
-        let (member, on) = state.shares.next()?;
+        let (member, on) = state.shares.choose()?;
         match state.returned.pop_front().or_else(|| self.accept()) {
             Some((socket, peer)) => Some(Next { member, on, socket, peer }),
             None => {

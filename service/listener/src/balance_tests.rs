@@ -111,7 +111,7 @@ fn who_takes_nothing_is_passed_over_and_tried_again_after_a_pause() {
 #[test]
 fn where_nobody_is_free_nobody_is_overdue() {
     let mut balance = balance(Rule::LeastLoad, 2);
-    [0, 1].map(|place| balance.seat_mut(worker(place)).unwrap().give(0));
+    let _ = [0, 1].map(|place| balance.seat_mut(worker(place)).unwrap().give(0));
     assert!(balance.overdue(u64::MAX / 2).is_empty());
 }
 

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod ends;
 mod listeners;
 mod load;
 mod refusal;

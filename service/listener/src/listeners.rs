@@ -102,22 +102,22 @@ pub(crate) struct Listener {
     pub(crate) is_lasting: bool,
     pub(crate) places: BTreeMap<u32, ObjectId>,
     sockets: HashSet<u64>,
-    empty_since_ns: u64,
+    pub(crate) empty_since_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Worker {
     pub(crate) listener: ObjectId,
-    place: u32,
+    pub(crate) place: u32,
 }
 
 /// The service.
 #[derive(Clone, Debug)]
 pub struct Listeners {
     pub(crate) listeners: QuotaTable<Listener>,
-    by_endpoint: HashMap<Endpoint, ObjectId>,
+    pub(crate) by_endpoint: HashMap<Endpoint, ObjectId>,
     pub(crate) workers: Grants<Worker>,
-    revoked: Revoked,
+    pub(crate) revoked: Revoked,
 }
 
 impl Limits {
@@ -284,89 +284,6 @@ impl Listeners {
         Ok(self.workers.share(session, worker)?)
     }
 
-    /// A session takes from a worker's queue no more; the last one ends the worker.
-    pub fn leave(
-        &mut self,
-        session: ObjectId,
-        worker: ObjectId,
-        now_ns: u64,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        match self.workers.leave(session, worker) {
-            None => Err(Reason::NotWorker { worker }.into()),
-            Some(0) => {
-                self.end_worker(worker, now_ns, effects);
-                Ok(())
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// Ends what a session has; it is gone.
-    pub fn end(&mut self, session: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
-        let held: Vec<ObjectId> = self.workers.of(session).collect();
-        for worker in held {
-            let _ = self.leave(session, worker, now_ns, effects);
-        }
-        self.revoked.forget(session);
-    }
-
-    /// Ends what the sessions have, and gives them nothing new. Answers how much that was.
-    pub fn revoke(
-        &mut self,
-        sessions: &[ObjectId],
-        now_ns: u64,
-        effects: &mut Vec<Effect>,
-    ) -> usize {
-        let mut count = 0;
-        for session in sessions {
-            count += self.workers.count_of(*session);
-            self.end(*session, now_ns, effects);
-            self.revoked.insert(*session);
-        }
-        count
-    }
-
-    fn end_worker(&mut self, worker: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
-        let Some(gone) = self.workers.remove(worker) else { return };
-        if let Some(listener) = self.listeners.get_mut(gone.listener) {
-            listener.places.remove(&gone.place);
-            listener.empty_since_ns = now_ns;
-        }
-        effects.push(Effect::WorkerEnds { listener: gone.listener, worker });
-    }
-
-    /// Ends a listener, and its workers with it.
-    pub fn remove(&mut self, listener: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
-        let Some(found) = self.listeners.get(listener) else { return };
-        let workers: Vec<ObjectId> = found.places.values().copied().collect();
-        workers.into_iter().for_each(|worker| self.end_worker(worker, now_ns, effects));
-        self.remove_listener(listener);
-        effects.push(Effect::ListenerEnds(listener));
-    }
-
-    fn remove_listener(&mut self, listener: ObjectId) {
-        if let Some(gone) = self.listeners.remove(listener) {
-            self.by_endpoint.remove(&gone.endpoint);
-        }
-    }
-
-    /// Ends listeners that have been empty for long enough.
-    pub fn pass_time(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
-        let over: Vec<ObjectId> = self
-            .listeners
-            .iter()
-            .filter(|(_, it)| it.ends_at_ns().is_some_and(|end| end <= now_ns))
-            .map(|(id, _)| id)
-            .collect();
-        over.into_iter().for_each(|id| self.remove(id, now_ns, effects));
-    }
-
-    /// When the next one has been.
-    pub fn next_deadline_ns(&self) -> Option<u64> {
-        self.listeners.iter().filter_map(|(_, listener)| listener.ends_at_ns()).min()
-    }
-
     /// How many there are.
     pub fn len(&self) -> usize {
         self.listeners.len()
@@ -394,7 +311,7 @@ impl Listeners {
 }
 
 impl Listener {
-    fn ends_at_ns(&self) -> Option<u64> {
+    pub(crate) fn ends_at_ns(&self) -> Option<u64> {
         let is_left = self.places.is_empty() && !self.is_lasting;
         is_left.then(|| self.empty_since_ns.saturating_add(LINGER_NS))
     }

@@ -76,7 +76,7 @@ fn a_place_is_given_again_and_the_address_is_kept_for_a_while() {
     assert_eq!(effects, [gone]);
     assert_eq!(listeners.join(joining(3, 80)).unwrap().place, 0);
     effects.clear();
-    [2, 3].map(|who| listeners.end(session(who), 5, &mut effects));
+    let _ = [2, 3].map(|who| listeners.end(session(who), 5, &mut effects));
     assert_eq!((effects.len(), listeners.next_deadline_ns()), (2, Some(5 + LINGER_NS)));
     listeners.pass_time(4 + LINGER_NS, &mut effects);
     assert_eq!(listeners.len(), 1);

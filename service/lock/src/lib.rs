@@ -57,3 +57,9 @@ mod properties;
 mod steps;
 #[cfg(test)]
 mod world;
+
+/// Schedules of each property; HELIOSTAT_SCHEDULES has more of them.
+#[cfg(test)]
+fn schedules() -> u32 {
+    std::env::var("HELIOSTAT_SCHEDULES").ok().and_then(|it| it.parse().ok()).unwrap_or(400)
+}

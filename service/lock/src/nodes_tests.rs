@@ -333,7 +333,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::schedules(), ..ProptestConfig::default() })]
 
     #[test]
     fn both_nodes_believe_what_is_so(steps in steps()) {

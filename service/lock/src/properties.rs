@@ -28,7 +28,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::schedules(), ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_sessions_do(steps in steps()) {

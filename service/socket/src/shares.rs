@@ -4,7 +4,7 @@
 //! ask keeps none from the others, and nothing that was accepted lies anywhere when a member dies.
 //!
 //! ```text
-//! Accept --> wait: one more is waited for          next --> the member with the least load of those
+//! Accept --> wait: one more is waited for          choose --> the member with the least load of those
 //! delivered --> its load grows                     close --> its load shrinks
 //! ```
 
@@ -109,7 +109,7 @@ impl Shares {
 
     /// Names whose the next connection is, and the loop that has it: it is waited for once less.
     /// `None` while nobody waits.
-    pub fn next(&mut self) -> Option<(Member, usize)> {
+    pub fn choose(&mut self) -> Option<(Member, usize)> {
         let rule = self.rule;
         let load = |standing: &Standing| match rule {
             Rule::LeastLoad => standing.open,
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn nobody_gets_a_connection_that_does_not_wait_for_one() {
         let mut shares = of(Rule::LeastLoad, 3);
-        assert_eq!(shares.next(), None);
+        assert_eq!(shares.choose(), None);
         shares.wait(member(1));
-        assert_eq!(shares.next(), Some((member(1), 1)));
-        assert_eq!(shares.next(), None);
+        assert_eq!(shares.choose(), Some((member(1), 1)));
+        assert_eq!(shares.choose(), None);
     }
 
     #[test]
@@ -168,18 +168,18 @@ mod tests {
         let mut shares = of(Rule::LeastLoad, 2);
         shares.wait(member(0));
         shares.give_up(member(0));
-        assert_eq!(shares.next(), None);
+        assert_eq!(shares.choose(), None);
     }
 
     #[test]
     fn by_load_the_one_with_fewest_connections_is_next_and_equals_take_turns() {
         let mut shares = of(Rule::LeastLoad, 3);
         (0..3).for_each(|number| (0..4).for_each(|_| shares.wait(member(number))));
-        let first: Vec<_> = (0..6).filter_map(|_| shares.next()).map(|it| it.0).collect();
+        let first: Vec<_> = (0..6).filter_map(|_| shares.choose()).map(|it| it.0).collect();
         assert_eq!(first, [0, 1, 2, 0, 1, 2].map(member));
         shares.ended(member(2));
         shares.ended(member(2));
-        let next: Vec<_> = (0..3).filter_map(|_| shares.next()).map(|it| it.0).collect();
+        let next: Vec<_> = (0..3).filter_map(|_| shares.choose()).map(|it| it.0).collect();
         assert_eq!(next, [2, 2, 0].map(member));
     }
 
@@ -187,10 +187,10 @@ mod tests {
     fn in_turn_loads_count_for_nothing() {
         let mut shares = of(Rule::RoundRobin, 2);
         (0..2).for_each(|number| (0..3).for_each(|_| shares.wait(member(number))));
-        shares.next();
-        shares.next();
+        shares.choose();
+        shares.choose();
         shares.ended(member(1));
-        assert_eq!(shares.next().map(|it| it.0), Some(member(0)));
+        assert_eq!(shares.choose().map(|it| it.0), Some(member(0)));
     }
 
     proptest! {
@@ -203,7 +203,7 @@ mod tests {
                 match act {
                     0 | 1 => { shares.wait(member(number)); waiting[number as usize] += 1; }
                     2 => shares.ended(member(number)),
-                    _ => match shares.next() {
+                    _ => match shares.choose() {
                         Some((to, _)) => {
                             let place = to.session().index as usize;
                             prop_assert!(waiting[place] > 0);

@@ -12,12 +12,11 @@ use heliostat_backend_block::{Device, OpenError as DeviceError, Options as Devic
 use heliostat_backend_log::{Area, Log, Options};
 use heliostat_stub_lock::{Held, Locks};
 use heliostat_stub_store::{
-    Area as StoreArea, AreaKind, AreaRights, NotDone, Store, StoreError, WayWanted, Why as Refusal,
-    OWN_USER,
+    Area as StoreArea, AreaIo, AreaKind, AreaRights, NotDone, Store, StoreError, WayWanted,
+    Why as Refusal, OWN_USER,
 };
 
 use crate::error::Why;
-use crate::undriven::UndrivenLog;
 
 /// What locks of the writers of logs begin with.
 const LOCKS: &str = "log/";
@@ -26,7 +25,7 @@ const LOCKS: &str = "log/";
 pub(crate) struct Hold {
     _held: Held,
     pub(crate) area: StoreArea,
-    bell: i32,
+    pub(crate) bell: i32,
 }
 
 /// Opens the log in an area.
@@ -57,25 +56,20 @@ pub(crate) fn create(name: &str, bytes: u64, options: Options) -> Result<(Log, H
     Ok((Log::create(device, whole, options)?, hold))
 }
 
-/// Opens the log in an area for who drives it by himself, and has to know its descriptors.
-pub(crate) fn open_undriven(name: &str, driven: DeviceOptions) -> Result<UndrivenLog, Why> {
+/// An area to write, and its device, of which it also is said how it is driven where this process has it.
+pub(crate) fn to_drive(name: &str, driven: DeviceOptions) -> Result<(AreaIo, Hold), Why> {
     let store = Store::connect()?;
-    let mut hold = keep(name, store.open(name, to_write())?)?;
-    let device = match hold.area.device_with(driven) {
+    let hold = keep(name, store.open(name, to_write())?)?;
+    match hold.area.device_with(driven) {
         // There is no way to drive it from here (no io_uring): a server loop does.
         Err(StoreError::NotDriven(_)) => {
             drop(hold);
             let area = store.open_of(OWN_USER, name, to_write(), WayWanted::Emulated)?;
-            hold = keep(name, area)?;
-            hold.area.device_with(driven)?
+            let hold = keep(name, area)?;
+            Ok((hold.area.device_with(driven)?, hold))
         }
-        device => device?,
-    };
-    let (ring, [file, queue]) = (device.descriptor(), device.own_descriptors());
-    let own = [Some(hold.bell), hold.area.descriptor(), file, queue];
-    let (way, whole) = (device.way(), Area { offset: 0, bytes: hold.area.bytes() });
-    let log = Log::open(Box::new(device), whole, Options::default())?;
-    Ok(UndrivenLog { log, way, ring, own, hold })
+        device => Ok((device?, hold)),
+    }
 }
 
 /// The device of an area that is only read, whoever writes it.

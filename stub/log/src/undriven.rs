@@ -4,8 +4,8 @@
 //! at the device in the program's own waits, and keeps the program from closing what it has open.
 
 use heliostat_backend_block::Options as DeviceOptions;
-use heliostat_backend_log::Log;
-use heliostat_stub_store::Way;
+use heliostat_backend_log::{Area, Log, LogError, Options};
+use heliostat_stub_store::{AreaIo, Way};
 
 use crate::area::{self, Hold};
 use crate::error::OpenError;
@@ -32,7 +32,7 @@ impl UndrivenLog {
     /// # Errors
     /// As for [`Log::open`](crate::Log::open).
     pub fn open(name: &str, driven: DeviceOptions) -> Result<UndrivenLog, OpenError> {
-        let opened = area::open_undriven(name, driven);
+        let opened = area::to_drive(name, driven).and_then(|(device, hold)| Ok(of(device, hold)?));
         opened.map_err(|why| OpenError::new(&Place::Area(name.to_owned()), why))
     }
 
@@ -41,6 +41,14 @@ impl UndrivenLog {
     pub fn is_kept(&self) -> bool {
         self.hold.area.is_kept()
     }
+}
+
+fn of(device: AreaIo, hold: Hold) -> Result<UndrivenLog, LogError> {
+    let (ring, [file, queue]) = (device.descriptor(), device.own_descriptors());
+    let own = [Some(hold.bell), hold.area.descriptor(), file, queue];
+    let (way, whole) = (device.way(), Area { offset: 0, bytes: hold.area.bytes() });
+    let log = Log::open(Box::new(device), whole, Options::default())?;
+    Ok(UndrivenLog { log, way, ring, own, hold })
 }
 
 impl std::fmt::Debug for UndrivenLog {

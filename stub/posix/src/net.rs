@@ -9,7 +9,7 @@
 //! - what is asked, shared and moved: `channel`, `requests`, `kernel`, `identity`, `transfer`,
 //!   `rest`
 //! - a connection's state and locks: `undecided`, `socket`, `patience`, `side_lock`
-//! - what is seen of it: `end`, `shadow`, `ready`, `early`
+//! - what is seen of it: `carried`, `end`, `shadow`, `ready`, `early`
 //! - who is told of it: `report_line`, and epoll sets: `watch`
 //! - the way off the rings: `relay`, `switch`; with it sets are left and entered: `shared_set`,
 //!   `handover`
@@ -18,6 +18,7 @@
 //! - the program's calls: `wait`, `hold`, `option`, `send`, `receive`, `close`
 
 pub mod accept;
+pub mod carried;
 pub mod channel;
 pub mod close;
 pub mod commit;

@@ -31,8 +31,8 @@ use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_base::sync::{AtomicBool, AtomicU32};
 use heliostat_ring::request::{Answer, Asked, Requests, Stamp};
 
-use crate::thread::Critical;
 use crate::owner;
+use crate::thread::Critical;
 use calls::{Judged, Judgement};
 use rule::{Way, RULES};
 
@@ -109,11 +109,12 @@ pub fn program() -> Option<&'static Program> {
     PROGRAM.get()
 }
 
-/// What is judged of a call, if it is one of a group that the program asks for.
+/// What is judged of a call, if executors may make it and the program asks for its group.
 #[inline]
 pub fn judged(number: u32) -> Option<&'static Judged> {
     let judged = calls::judged(number)?;
-    program()?.request.has(judged.group).then_some(judged)
+    let is_made = matches!(judged.judgement, Judgement::Made(_));
+    (is_made && program()?.request.has(judged.group)).then_some(judged)
 }
 
 /// What becomes of a call.
@@ -127,11 +128,22 @@ pub enum Answered {
     Rest(u32),
 }
 
+/// Whether a group is made plainly for now, as measured; then the call is counted, and nothing else is to
+/// be done. The quick way of a program that gains nothing.
+#[inline]
+pub fn is_dearer(judged: &Judged) -> bool {
+    let is_measured = !program().is_some_and(|program| program.request.is_always());
+    let is_dearer = is_measured && RULES[judged.group as usize].is_plain();
+    if is_dearer {
+        told::count(judged.group, Unoffloaded::Dearer);
+    }
+    is_dearer
+}
+
 /// Has a call made elsewhere, where that is possible and pays. `entered` is when it was caught, for who
 /// measures the stages.
 #[inline]
 pub fn answer(judged: &Judged, asked: &Asked, entered: u64) -> Answered {
-    let Judgement::Made(_) = judged.judgement else { return Answered::Plainly };
     let Some(program) = program() else { return Answered::Plainly };
     let is_out = OUT.load(Relaxed) & 1 << judged.group as usize != 0;
     if is_out || owner::is_vfork_child() {
@@ -143,7 +155,9 @@ pub fn answer(judged: &Judged, asked: &Asked, entered: u64) -> Answered {
     };
     let (answered, why) = match way {
         Way::Plain => (Answered::Plainly, Unoffloaded::Dearer),
-        Way::PlainSample(_) => (plain_sample(program, judged.group, way, asked), Unoffloaded::Dearer),
+        Way::PlainSample(_) => {
+            (plain_sample(program, judged.group, way, asked), Unoffloaded::Dearer)
+        }
         Way::Offloaded => offloaded(program, asked, entered),
         Way::OffloadedSample(_) => {
             let began = cycles();

@@ -6,7 +6,7 @@
 //! - exit: streams end as close(2) would end them.
 //! - A child of vfork runs in this very memory: it must not change any table, only the kernel's.
 
-use std::sync::atomic::Ordering::AcqRel;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
@@ -17,7 +17,9 @@ use crate::net::channel::Side;
 use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
-use crate::net::{accept, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch};
+use crate::net::{
+    accept, carried, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch,
+};
 use crate::net::{commit, shared, unflushed};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, DescriptorKind};
@@ -222,7 +224,7 @@ pub fn replacing(old: i32, new: i32) {
     if old != new {
         session::vacate(new);
         flush::vacate(new);
-        delegated::vacate(new);
+        vacate(new);
         shared::vacate(new);
         closing(new);
     }
@@ -288,7 +290,7 @@ fn stays_open(fd: i32) -> bool {
 /// have closed the original, so they are recognised by the addresses of their two ends.
 fn demote_renamed() {
     for fd in 0..3 {
-        delegated::take_back_renamed(fd);
+        demote_renamed_carried(fd);
         let Some(local) = call::local_address(fd).map(NetAddress::new) else { continue };
         let Some(peer) = call::peer_address(fd).map(NetAddress::new) else { continue };
         let is_it = |stream: &Stream| {
@@ -302,6 +304,37 @@ fn demote_renamed() {
             demote::leave(fd, index, Native::Exec);
         }
     }
+}
+
+/// The same of a connection that a loop carries: its shadow is told by its inode.
+fn demote_renamed_carried(fd: i32) {
+    let Some(inode) = call::inode(fd) else { return };
+    let is_it = |socket: &socket::Socket| {
+        carried::is_carried(socket) && socket.shadow_inode.load(Relaxed) == inode
+    };
+    let found = socket::each_live().find(|(_, socket)| is_it(socket));
+    if let Some((index, socket)) = found {
+        demote::leave(fd, index, Native::Exec);
+        delegated::put_renamed(fd, socket);
+    }
+}
+
+/// Gives the number `fd`, one of ours, up because the program wants it (dup2).
+fn vacate(fd: i32) {
+    if table::kind(fd) != DescriptorKind::Hidden {
+        return;
+    }
+    let descriptor = table::walk(0, u32::MAX).find_map(|(number, kind)| match kind {
+        DescriptorKind::Socket(index) if carried::socket_of(index) == Some(fd) => {
+            Some((number, index))
+        }
+        _ => None,
+    });
+    match descriptor {
+        Some((number, index)) => demote::leave_at_once(number, index, Native::NoDescriptors),
+        None => delegated::forget_link(fd),
+    }
+    delegated::close_hidden(fd);
 }
 
 /// Before exit_group(2): every stream ends in good order.

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped, Unoffloaded};
-use heliostat_abi::offload::Group;
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
+use heliostat_abi::offload::Group;
 use heliostat_abi::session::report::{self, Counter, Entry, OffloadCount};
 use heliostat_abi::session::report::{ENTRY_RECEIVED, ENTRY_SENT};
 use heliostat_base::lock::Lock;

@@ -39,6 +39,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the handle does not allow the operation.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Device(BlockError::Device { errno: libc::EACCES }))
+    }
+
     /// The control plane's word, where it says no by rules or limits.
     pub fn refusal(&self) -> Option<Code> {
         match self {

@@ -42,7 +42,6 @@ pub use buffer::AreaBuffer;
 pub use creation::NewArea;
 pub use device::{AreaIo, DEPTH};
 pub use error::StoreError;
-pub use queue::{AreaQueue, Ended};
 pub use heliostat_abi::store::name::OWN_USER;
 pub use heliostat_abi::store::{
     Alone, AreaKind, AreaRights, DurableBy, ListedArea, NotDone, OpenedArea, Spill, StoreInfo, Way,
@@ -51,6 +50,7 @@ pub use heliostat_abi::store::{
 pub use heliostat_backend_block::{
     BeginError, BlockError, Buffer, Completion, Device, Geometry, Options, Request,
 };
+pub use queue::{AreaQueue, Ended};
 
 use ask::AskStore;
 use link::Link;

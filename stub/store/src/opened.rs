@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use heliostat_abi::store::reply::NO_MORE;
-use heliostat_abi::store::{OpenedArea, StoreReply, StoreRequest, Way};
-use heliostat_backend_block::{Extents, Run};
+use heliostat_abi::store::{AreaRights, OpenedArea, StoreReply, StoreRequest, Way};
+use heliostat_backend_block::{BlockError, Extents, Run};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::range_lock::{is_locked, lock_for_reading};
 
@@ -34,6 +34,15 @@ impl Opened {
         match (is.way, opened.device.is_some(), fds.next().is_none()) {
             (Way::Direct, true, true) | (Way::Emulated(_), false, true) => Ok(opened),
             _ => Err(StoreError::Corrupt),
+        }
+    }
+
+    /// Refuses a write by a handle that does not allow it, as the server loop does: by the direct way the
+    /// kernel would say that the descriptor is wrong.
+    pub(crate) fn check_writes(&self) -> Result<(), StoreError> {
+        match self.is.rights.have(AreaRights::WRITE) {
+            true => Ok(()),
+            false => Err(StoreError::Device(BlockError::Device { errno: libc::EACCES })),
         }
     }
 

@@ -86,6 +86,7 @@ impl<T> AreaQueue<T> {
         from: &[u8],
         durable: bool,
     ) -> Result<(), StoreError> {
+        self.area.check_writes()?;
         let slot = self.slot()?;
         let buffer = self.buffer(slot, from.len())?.part(0, from.len());
         buffer.copy_in(from)?;

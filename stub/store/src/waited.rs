@@ -59,6 +59,7 @@ impl Area {
     }
 
     fn write_so(&self, offset: u64, from: &[u8], durable: bool) -> Result<(), StoreError> {
+        self.opened.check_writes()?;
         let mut done = 0;
         self.transfer(|transfer| {
             for part in from.chunks(CHUNK_BYTES) {
@@ -94,6 +95,7 @@ impl Area {
     /// # Errors
     /// As `write`, and those of `read`.
     pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
+        self.opened.check_writes()?;
         let span = self.span(offset, from.len())?;
         self.transfer(|transfer| {
             for Part { first, bytes, skip, done, count } in span {

@@ -47,10 +47,12 @@ static uint32_t drawn(uint64_t *state, uint32_t below)
 
 static int by_text(const void *one, const void *other) { return strcmp(*(char *const *)one, *(char *const *)other); }
 
-static void show_names(const char *name)
+static void show_names(const char *there)
 {
-    char text[4096] = "", *names[NAMES_MAX], *rest;
+    char text[4096] = "", name[512], *names[NAMES_MAX], *rest;
     int count = 0;
+    /* Of a lane's own: others go on meanwhile. */
+    snprintf(name, sizeof name, "%s", there);
     int64_t bytes = way->list(name, text, sizeof text);
     say("names %s: %lld", name + strlen(folder), (long long)ok(bytes));
     if (bytes > 0)

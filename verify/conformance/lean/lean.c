@@ -72,10 +72,19 @@ static int64_t drop(int64_t number, int64_t error)
     return error;
 }
 
+/* A name that a lease keeps is EAGAIN where its holder takes long to give it back: a busy machine. */
+#define PATIENT(expression) \
+    ({ \
+        int64_t answer; \
+        for (int turn = 0; (answer = (expression)) == -11 && turn < 100; turn++) \
+            usleep(50000); \
+        answer; \
+    })
+
 static int64_t opens_now(const char *name, uint32_t flags, uint32_t mode)
 {
     hl_object file;
-    int64_t error = hl_open(&lean, name, flags, mode, &file);
+    int64_t error = PATIENT(hl_open(&lean, name, flags, mode, &file));
     return keep(error, file);
 }
 static int64_t opens(const char *name, uint32_t flags, uint32_t mode) { return ALONE(opens_now(name, flags, mode)); }
@@ -101,7 +110,7 @@ static int64_t appends(int64_t file, const void *from, uint64_t bytes)
     return ALONE(hl_append(&lean, of(file), buffer, bytes));
 }
 static int64_t syncs(int64_t file) { return ALONE(hl_fsync(&lean, of(file))); }
-static int64_t truncates(int64_t file, uint64_t length) { return ALONE(hl_truncate(&lean, of(file), length)); }
+static int64_t truncates(int64_t file, uint64_t length) { return ALONE(PATIENT(hl_truncate(&lean, of(file), length))); }
 static struct seen shown;
 static int64_t stats_now(int64_t file)
 {
@@ -119,8 +128,8 @@ static int64_t stats(int64_t file, struct seen *seen)
 }
 static int64_t makes(const char *name, uint32_t mode) { return ALONE(hl_mkdir(&lean, name, mode)); }
 static int64_t removes(const char *name) { return ALONE(hl_rmdir(&lean, name)); }
-static int64_t unlinks(const char *name) { return ALONE(hl_unlink(&lean, name)); }
-static int64_t renames(const char *from, const char *to, uint32_t flags) { return ALONE(hl_rename(&lean, from, to, flags)); }
+static int64_t unlinks(const char *name) { return ALONE(PATIENT(hl_unlink(&lean, name))); }
+static int64_t renames(const char *from, const char *to, uint32_t flags) { return ALONE(PATIENT(hl_rename(&lean, from, to, flags))); }
 static int64_t lists_now(const char *name, char *into, uint64_t bytes)
 {
     hl_object folder;

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::{File, Files, Opening};
-use crate::relay::{receive, send};
+use crate::messages::{receive, send};
+use crate::queries::Connections;
 
 /// Bytes of a block, and how many of them the worker's cache holds.
 const BLOCK_BYTES: usize = 4096;
@@ -55,6 +56,17 @@ impl Relay {
             Ok(number) => Err(io::Error::from_raw_os_error(number)),
             Err(_) => Err(io::ErrorKind::InvalidData.into()),
         }
+    }
+}
+
+impl Connections for Relay {
+    fn next(&mut self) -> io::Result<(u64, Vec<u8>)> {
+        let (connection, bytes) = self.ask("next", &[])?;
+        Ok((connection.parse().map_err(|_| io::ErrorKind::InvalidData)?, bytes))
+    }
+
+    fn send(&mut self, connection: u64, bytes: &[u8]) -> io::Result<()> {
+        self.ask(&format!("answer\t{connection}"), bytes).map(|_| ())
     }
 }
 
@@ -109,6 +121,7 @@ impl Files for Relayed {
                 (Some(bytes), length)
             }
             (Opening::Read, Staging::Blocks) => {
+                // Whoever has a file system of his own looks a file up before he reads it.
                 let length = self.ask(&format!("length\t{name}"), &[])?.0;
                 (None, length.parse().map_err(|_| io::ErrorKind::InvalidData)?)
             }
@@ -185,8 +198,9 @@ impl File for Open {
             bytes[..have].copy_from_slice(&all[from..from + have]);
             return Ok(have);
         }
+        let end = self.len()?.min(offset + bytes.len() as u64);
         let mut read = 0;
-        while read < bytes.len() {
+        while offset + (read as u64) < end {
             match self.read_block(&mut bytes[read..], offset + read as u64)? {
                 0 => break,
                 more => read += more,

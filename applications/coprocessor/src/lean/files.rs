@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::foreign::{self, CREATE, DIRECTORY, EXCLUSIVE, Object, READ, TRUNCATE, WRITE};
-use super::{Memory, attach};
+use super::{BUFFER_BYTES, Memory, attach};
 use crate::files::{File, Files, Opening};
 
 /// Files below a granted folder.
@@ -89,9 +89,12 @@ impl File for LeanFile {
         self.memory.with_buffer(|buffer| {
             let mut read = 0;
             while read < bytes.len() {
-                match buffer.read(self.object, offset + read as u64, &mut bytes[read..])? {
-                    0 => break,
-                    more => read += more,
+                let asked = (bytes.len() - read).min(BUFFER_BYTES);
+                let got = buffer.read(self.object, offset + read as u64, &mut bytes[read..])?;
+                read += got;
+                // Fewer than were asked for: the file's end, which need not be asked for again.
+                if got < asked {
+                    break;
                 }
             }
             Ok(read)

@@ -109,17 +109,17 @@ pub fn open(name: &str, flags: u32) -> io::Result<Object> {
 }
 
 pub fn close(file: Object) -> io::Result<()> {
-    // SAFETY: values only.
+    // SAFETY: the shim takes values, no pointer.
     answered(unsafe { shim_close(file) }).map(|_| ())
 }
 
 pub fn sync(file: Object) -> io::Result<()> {
-    // SAFETY: values only.
+    // SAFETY: the shim takes values, no pointer.
     answered(unsafe { shim_fsync(file) }).map(|_| ())
 }
 
 pub fn length(file: Object) -> io::Result<u64> {
-    // SAFETY: values only.
+    // SAFETY: the shim takes values, no pointer.
     answered(unsafe { shim_length(file) })
 }
 
@@ -149,7 +149,7 @@ pub fn accept(listener: Object) -> io::Result<Object> {
 }
 
 pub fn close_socket(socket: Object) -> io::Result<()> {
-    // SAFETY: values only.
+    // SAFETY: the shim takes values, no pointer.
     answered(unsafe { shim_close_socket(socket) }).map(|_| ())
 }
 
@@ -165,7 +165,7 @@ impl Buffer {
     /// Writes the first of `bytes`, at most a buffer's length: how many.
     pub fn write(&mut self, file: Object, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let most = self.copy_in(bytes);
-        // SAFETY: as above.
+        // SAFETY: so many bytes, or entries, of the buffer are this owner's.
         answered(unsafe { shim_write(file, offset, self.0.cast(), most as u64) })
             .map(|wrote| wrote as usize)
     }
@@ -173,7 +173,7 @@ impl Buffer {
     /// Receives what is there.
     pub fn receive(&mut self, socket: Object, bytes: &mut [u8]) -> io::Result<usize> {
         let most = bytes.len().min(BUFFER_BYTES);
-        // SAFETY: as above.
+        // SAFETY: so many bytes, or entries, of the buffer are this owner's.
         let got = answered(unsafe { shim_receive(socket, self.0.cast(), most as u64) })?;
         Ok(self.copy_out(got, bytes))
     }
@@ -181,7 +181,7 @@ impl Buffer {
     /// Sends the first of `bytes`: how many.
     pub fn send(&mut self, socket: Object, bytes: &[u8]) -> io::Result<usize> {
         let most = self.copy_in(bytes);
-        // SAFETY: as above.
+        // SAFETY: so many bytes, or entries, of the buffer are this owner's.
         answered(unsafe { shim_send(socket, self.0.cast(), most as u64) }).map(|sent| sent as usize)
     }
 
@@ -191,7 +191,7 @@ impl Buffer {
         directory: Object,
         cookie: u64,
     ) -> io::Result<Option<(Vec<String>, u64)>> {
-        // SAFETY: as above.
+        // SAFETY: so many bytes, or entries, of the buffer are this owner's.
         let got = answered(unsafe {
             shim_readdir(directory, cookie, self.0.cast(), BUFFER_BYTES as u64)
         })?;
@@ -225,7 +225,7 @@ impl Buffer {
         }
         // SAFETY: so many entries were written.
         answered(unsafe { shim_poll(entries.cast(), sockets.len() as u32) })?;
-        // SAFETY: as above.
+        // SAFETY: so many bytes, or entries, of the buffer are this owner's.
         let found =
             (0..sockets.len()).map(|place| unsafe { entries.add(place).read_volatile() }.found);
         Ok(sockets
@@ -245,7 +245,7 @@ impl Buffer {
 
     fn copy_in(&mut self, bytes: &[u8]) -> usize {
         let most = bytes.len().min(BUFFER_BYTES);
-        // SAFETY: as above.
+        // SAFETY: so many bytes, or entries, of the buffer are this owner's.
         unsafe { self.0.copy_from_nonoverlapping(bytes.as_ptr(), most) };
         most
     }

@@ -102,10 +102,8 @@ impl SharedFile {
     /// # Errors
     /// The kernel has no room for a lock.
     pub fn mark_alone(granted: &OwnedFd, first: u64) -> Result<(), OpenError> {
-        lock_for_reading(granted.as_fd(), ALONE + first, 1).map_err(|errno| OpenError::System {
-            call: "fcntl(F_OFD_SETLK)",
-            errno: errno.0,
-        })
+        lock_for_reading(granted.as_fd(), ALONE + first, 1)
+            .map_err(|errno| OpenError::System { call: "fcntl(F_OFD_SETLK)", errno: errno.0 })
     }
 
     /// Whether somebody has such a mark.

@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use heliostat_backend_uring::By;
+
 use super::*;
 
 const MIB: u64 = 1 << 20;

@@ -114,7 +114,8 @@ mod tests {
     fn commands_have_their_words_where_the_kernel_and_the_device_look_for_them() {
         let sectors = Sectors { first: 0x1_0000_0002, count: 8 };
         let write = Command::write(3, sectors, 4096, true).encode(0x7f00_1234_5678);
-        let word = |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        let word =
+            |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!((write[0], word(&write, 4), word(&write, 36)), (1, 3, 4096));
         assert_eq!(write[24..32], 0x7f00_1234_5678u64.to_ne_bytes());
         assert_eq!((word(&write, 40), word(&write, 44)), (2, 1));

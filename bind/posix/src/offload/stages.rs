@@ -77,10 +77,19 @@ const CALLS: [Measured; 5] = [
     Measured {
         name: "stat",
         // SAFETY: a C string, and room for what is told.
-        by_libc: |it| i64::from(unsafe { libc::stat(it.path.as_ptr(), it.buffer.as_mut_ptr().cast()) }),
+        by_libc: |it| {
+            i64::from(unsafe { libc::stat(it.path.as_ptr(), it.buffer.as_mut_ptr().cast()) })
+        },
         number: Sysno::newfstatat,
         args: |it| {
-            [libc::AT_FDCWD as usize, it.path.as_ptr() as usize, it.buffer.as_mut_ptr() as usize, 0, 0, 0]
+            [
+                libc::AT_FDCWD as usize,
+                it.path.as_ptr() as usize,
+                it.buffer.as_mut_ptr() as usize,
+                0,
+                0,
+                0,
+            ]
         },
         after: |_, _| {},
     },
@@ -114,7 +123,8 @@ pub fn measure(folder: &str) -> ! {
 }
 
 fn measured(folder: &str) -> String {
-    let cores: Vec<usize> = affinity::allowed(0).map(|set| set.iter().collect()).unwrap_or_default();
+    let cores: Vec<usize> =
+        affinity::allowed(0).map(|set| set.iter().collect()).unwrap_or_default();
     let executor = offload::program().and_then(|program| program.cores.first().copied());
     let own = cores.iter().copied().find(|core| Some(*core) != executor).or(cores.first().copied());
     if let Some(own) = own {

@@ -15,12 +15,12 @@ use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
-use crate::recovery::{recover_areas, LeftLog};
+use crate::home::beside;
+use crate::recovery::{recover_areas, runs, LeftLog};
 use crate::shares;
 use crate::state::store::{
-    durability, runs, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
+    durability, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
 };
-use crate::home::beside;
 
 /// How long the start of the control plane waits for the store that the configuration names. If that
 /// takes longer, programs are told to try again.

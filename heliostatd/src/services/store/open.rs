@@ -10,9 +10,9 @@ use heliostat_abi::store::reply::NO_MORE;
 use heliostat_abi::store::{
     AreaName, AreaRights, Creation, NotDone, OpenedArea, Spill, StoreReply, Way, Why,
 };
+use heliostat_backend_block::SharedFile;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
-use heliostat_backend_block::SharedFile;
 use heliostat_service_store::{AreaView, Asker, Key, Opening, Wanted};
 use tracing::{debug, warn};
 
@@ -84,7 +84,10 @@ impl Daemon {
         let rights = opening.rights;
         let changes = rights.have(AreaRights::WRITE) || rights.have(AreaRights::MANAGE);
         let is_alone = opening.alone.shuts_out();
-        if before.alone.is_none() && (is_alone || changes) && open.has_stranger_alone(before.generation) {
+        if before.alone.is_none()
+            && (is_alone || changes)
+            && open.has_stranger_alone(before.generation)
+        {
             return Some(Why::HasAlone.into());
         }
         let has_strangers = is_alone && before.direct == 0 && open.is_granted(before.generation, 0);

@@ -102,9 +102,9 @@ impl Kept {
     }
 
     fn text(&self) -> String {
-        let attached = self.attached.as_ref().map(|(path, identity)| {
-            json!({ "path": path.to_string_lossy(), "identity": hex(identity) })
-        });
+        let attached = self.attached.as_ref().map(
+            |(path, identity)| json!({ "path": path.to_string_lossy(), "identity": hex(identity) }),
+        );
         let rates = self.rates.as_ref().map(|(identity, rates)| {
             let of: serde_json::Map<String, Value> =
                 rates.iter().map(|(area, rate)| (area.to_string(), json!(rate))).collect();
@@ -170,7 +170,9 @@ mod tests {
         again.set_attached(None);
         let last = Kept::load(Some(path.clone()));
         assert_eq!((last.attached(), last.rates(&own).len()), (None, 1));
-        for wrong in ["", "{", "[]", "{\"format\":2}", "{\"format\":1,\"attached\":{\"path\":\"x\"}}"] {
+        for wrong in
+            ["", "{", "[]", "{\"format\":2}", "{\"format\":1,\"attached\":{\"path\":\"x\"}}"]
+        {
             std::fs::write(&path, wrong).unwrap();
             let kept = Kept::load(Some(path.clone()));
             assert!(kept.attached().is_none() && kept.rates(&own).is_empty(), "{wrong}");

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaKind, DurableBy, Piece};
-use heliostat_backend_block::{
-    Costs, Device, Durability, FileDevice, OpenError, Options, Run, SharedFile,
-};
+use heliostat_backend_block::{Costs, Device, FileDevice, OpenError, Options, SharedFile};
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
+use heliostat_control::config::{Discard, DurableWrites};
 use heliostat_service_store::{Failed, Order};
-use heliostat_control::config::{Discard as Discards, DurableWrites};
-use heliostat_storefile::{Area, Create, DurableBy as Kept, Identity, Kind, Name, StoreError};
+use heliostat_storefile::{Area, Create, Identity, Kind, Name, StoreError};
+
+use super::choice::{chosen, does_discard};
 
 use crate::recovery;
 
@@ -30,10 +30,6 @@ const ZERO_BYTES: u64 = 4 << 20;
 /// How long a device that is in use is tried again: whoever had it last may not be gone altogether.
 const IN_USE_WAIT: Duration = Duration::from_secs(2);
 const IN_USE_STEP: Duration = Duration::from_millis(20);
-/// Writes of each kind when durable writes are measured.
-const MEASURED: usize = 15;
-/// Bytes that are written again and again meanwhile.
-const MEASURED_BYTES: u64 = 16 * 4096;
 /// Operations of the store's own device: it makes one at a time, but when it measures.
 const DEPTH: usize = 16;
 
@@ -66,7 +62,7 @@ pub struct Opening {
     /// How writes are made durable.
     pub durability: DurableWrites,
     /// Whether what areas lose is given back to the device.
-    pub discard: Discards,
+    pub discard: Discard,
 }
 
 /// What does not change of an open store.
@@ -235,7 +231,8 @@ fn run(opening: &Opening, orders: &Receiver<(ObjectId, Order)>, teller: &Teller)
 fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String> {
     let device = open_device(opening).map_err(|error| error.to_string())?;
     let (file, is_past_cache) = (device.shared(), device.is_direct());
-    let (is_forced, does_discard) = (device.forced_unit_access(), does_discard(opening.discard, &device));
+    let (is_forced, does_discard) =
+        (device.forced_unit_access(), does_discard(opening.discard, &device));
     let wanted = opening.wanted.map(Identity);
     let mut store = StoreOnDevice::open(device, wanted).map_err(|error| error.to_string())?;
     store.discard_zeroed(does_discard);
@@ -257,20 +254,11 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
     let areas = store.store().areas().iter();
     let areas = areas.map(|area| {
         let (area, pieces) = (area.clone(), pieces(&store, area));
-        let is_left = area.kind == Kind::Log && recovery::is_left(&file, &runs(&pieces));
+        let is_left = area.kind == Kind::Log && recovery::is_left(&file, &recovery::runs(&pieces));
         FoundArea { area, pieces, is_left }
     });
     let (areas, numbers) = (areas.collect(), numbers(&store));
     Ok((store, Found { facts, numbers, file, areas }))
-}
-
-/// Of a file a hole is no gift: its next first write has to find room, and takes a hundred times as long.
-fn does_discard(wanted: Discards, device: &FileDevice) -> bool {
-    match wanted {
-        Discards::Yes => device.discards(),
-        Discards::Auto => device.is_disk() && device.discards(),
-        Discards::No => false,
-    }
 }
 
 fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
@@ -282,34 +270,6 @@ fn open_device(opening: &Opening) -> Result<FileDevice, OpenError> {
             opened => return opened,
         }
     }
-}
-
-/// How writes are made durable, and what that was chosen by where it is measured now: the configuration
-/// says it, or the store keeps it since it was made. One that does not is measured, and keeps it from then
-/// on, if its format has a place for it.
-fn chosen(
-    store: &mut StoreOnDevice<FileDevice>,
-    wanted: DurableWrites,
-) -> Result<(DurableBy, Option<Costs>), String> {
-    match (wanted, store.store().superblock().durable_by) {
-        (DurableWrites::By(by), _) => return Ok((by, None)),
-        (DurableWrites::Kept, Some(kept)) => return Ok((of_store(kept), None)),
-        (DurableWrites::Kept, None) | (DurableWrites::Measured, _) => {}
-    }
-    let Some(costs) = measure(store)? else {
-        return Ok((named(store.device_mut().durability()), None));
-    };
-    store.keep(kept_as(costs.best())).map_err(|error| error.to_string())?;
-    Ok((named(costs.best()), Some(costs)))
-}
-
-/// Measures durable writes at the end of the second copy of the table, whose bytes are written again as
-/// they are; nothing else is under way. Nothing where the table is too small for that.
-fn measure(store: &mut StoreOnDevice<FileDevice>) -> Result<Option<Costs>, String> {
-    let [_, table] = store.store().superblock().tables();
-    let Some(before) = table.bytes.checked_sub(MEASURED_BYTES) else { return Ok(None) };
-    let measured = store.device_mut().measure(table.offset + before, MEASURED);
-    measured.map(Some).map_err(|error| error.to_string())
 }
 
 /// Does what was ordered; why the device failed, if it did.
@@ -380,42 +340,11 @@ fn pieces(store: &StoreOnDevice<FileDevice>, area: &Area) -> Arc<[Piece]> {
     all.into_iter().map(|it| Piece { offset: it.offset, bytes: it.bytes }).collect()
 }
 
-/// The same, as devices name it.
-pub fn runs(pieces: &[Piece]) -> Vec<Run> {
-    pieces.iter().map(|piece| Run { offset: piece.offset, bytes: piece.bytes }).collect()
-}
-
 fn kind_of(kind: AreaKind) -> Kind {
     match kind {
         AreaKind::Raw => Kind::Raw,
         AreaKind::Log => Kind::Log,
         AreaKind::Queue => Kind::Queue,
-    }
-}
-
-/// The way of durable writes, as a store keeps it.
-fn kept_as(durability: Durability) -> Kept {
-    match durability {
-        Durability::Dsync => Kept::Dsync,
-        Durability::Flush => Kept::Flush,
-        Durability::DsyncAlone => Kept::DsyncAlone,
-    }
-}
-
-fn of_store(kept: Kept) -> DurableBy {
-    match kept {
-        Kept::Dsync => DurableBy::Dsync,
-        Kept::Flush => DurableBy::Flush,
-        Kept::DsyncAlone => DurableBy::DsyncAlone,
-    }
-}
-
-/// The same, as the protocol names it.
-fn named(durability: Durability) -> DurableBy {
-    match durability {
-        Durability::Dsync => DurableBy::Dsync,
-        Durability::Flush => DurableBy::Flush,
-        Durability::DsyncAlone => DurableBy::DsyncAlone,
     }
 }
 

@@ -12,6 +12,7 @@ use heliostat_base::sync::AtomicU64;
 use heliostat_base::sync::Ordering::Relaxed;
 
 use super::recent::Recent;
+use crate::thread::Critical;
 
 /// Flushes of a file that are judged together.
 const JUDGED: u32 = 32;
@@ -59,6 +60,7 @@ pub fn note_held() {
 pub fn note_awaited() {
     let asked_at = ASKED_AT.swap(0, Relaxed);
     if asked_at != 0 && clock::monotonic_ns().saturating_sub(asked_at) < SOON_NS {
+        let _critical = Critical::enter();
         let mut files = FILES.lock();
         let last = files.last;
         files.recent.of(last).vain += 1;

@@ -10,7 +10,7 @@ use heliostat_base::call;
 use super::channel::Side;
 use super::early::proof::{self, Proof};
 use super::socket::{self, Connection, Socket, Stage, Stream};
-use super::{accept, delegated, demote, early, shadow, shared, switch, watch};
+use super::{accept, carried, delegated, demote, early, shadow, shared, switch, watch};
 use crate::report;
 use crate::thread::Critical;
 use crate::Answer;
@@ -175,7 +175,7 @@ fn is_proven(connection: Connection<'_>) -> bool {
 pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     let socket = socket::at(index);
     let _critical = Critical::enter();
-    if delegated::is_carried(socket) && how != libc::SHUT_WR {
+    if carried::is_carried(socket) && how != libc::SHUT_WR {
         demote::leave_at_once(fd, index, Native::Call);
         return None;
     }

@@ -8,44 +8,16 @@
 //! ```
 //! To everything above, such a stream is a direct one: the slot is Proven from its beginning, and the
 //! loop is its acceptor, whichever side called connect(2). What differs is told here: how it begins
-//! (`begin`), how the socket comes back to the descriptor (`back`), also when the loop is killed, and
-//! what is asked of the socket instead of the shadow (`asked`).
+//! (`begin`), and how the socket comes back to the descriptor (`back`), also when the loop is killed.
+//! Whether a connection is one of these is asked of `carried`.
 
-mod asked;
 mod back;
 mod begin;
 mod carriers;
+mod habit;
 mod hidden;
 
-use std::sync::atomic::Ordering::Acquire;
-
-use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
-
-use super::socket::{Socket, Stream};
-
-pub use asked::{ask_socket, set_delay, socket_of, Asked};
-pub use back::{finish_swap, is_lost_at_close, take_back, take_back_renamed, TakenBack};
+pub use back::{finish_swap, is_lost_at_close, put_renamed, take_back, TakenBack};
 pub use begin::{accepted, connected};
-pub use carriers::reset_in_forked_child;
-pub use hidden::{drop_hidden, owned, vacate};
-
-/// True while a loop has the connection's socket.
-#[inline]
-pub fn is_carried(socket: &Socket) -> bool {
-    socket.carried.load(Acquire) != 0
-}
-
-/// True when the loop that has the socket is gone, and has not given it back: it was killed.
-#[cold]
-pub fn is_lost(socket: &Socket, stream: &Stream) -> bool {
-    is_carried(socket)
-        && socket.shadow_ended.load(Acquire)
-        && stream.incoming.flags() & (RESET | SWITCHED) == 0
-        && !stream.slot.peer_left(stream.side)
-}
-
-/// True when the loop has given the socket back, because the grant was revoked.
-#[cold]
-pub fn is_given_back(socket: &Socket, stream: &Stream) -> bool {
-    is_carried(socket) && stream.incoming.flags() & SWITCHED != 0
-}
+pub use carriers::{forget_link, reset_in_forked_child};
+pub use hidden::{close_hidden, drop_hidden, owned};

@@ -7,7 +7,7 @@ use heliostat_abi::stream::channel::direction::SWITCHED;
 use heliostat_abi::stream::channel::SlotState;
 
 use super::socket::{self, Stage};
-use super::{accept, connect, delegated, switch, unflushed};
+use super::{accept, carried, connect, switch, unflushed};
 use crate::flush;
 use crate::thread::Critical;
 
@@ -42,7 +42,7 @@ pub fn leave_at_once(fd: i32, index: u32, reason: Native) {
 pub fn follow(fd: i32, index: u32) {
     let _critical = Critical::enter();
     let Some(stream) = socket::at(index).stream() else { return };
-    if delegated::is_lost(socket::at(index), &stream) {
+    if carried::is_lost(socket::at(index), &stream) {
         return leave(fd, index, Native::LoopEnded);
     }
     match (socket::at(index).stage(), stream.slot.state()) {

@@ -172,6 +172,10 @@ fn renew(fd: i32, index: u32, standing: &Standing) -> Result<(), Native> {
     let mut listeners = LISTENERS.lock();
     let Some(Some(listener)) = listeners.get_mut(index as usize) else { return Ok(()) };
     if listener.epoch == standing.epoch {
+        drop(listeners);
+        if shared::is_shared(fd) {
+            shared::renew(fd, standing.epoch);
+        }
         return Ok(());
     }
     listener.port = requests::listen(shared::listening_socket(fd).unwrap_or(fd))?.0;

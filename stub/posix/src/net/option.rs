@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use heliostat_abi::code::Native;
+use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use super::shadow::options::{self, BELLS, CORK, NODELAY, WIDE};
 use super::socket::{self, Connection, Socket};
-use super::{accept, delegated, demote, early, end, hold, shadow};
+use super::{accept, carried, demote, early, end, hold, shadow};
 use crate::Answer;
 
 /// setsockopt(2): `None` passes it to the shadow as it is.
@@ -64,8 +65,47 @@ fn set_delay(fd: i32, index: u32, bit: u32, value: &[u8]) -> Answer {
     if is_on == (bit == NODELAY) {
         hold::push(fd, index);
     }
-    delegated::set_delay(index);
+    set_delay_of_socket(index);
     Some(Ok(0))
+}
+
+/// TCP_NODELAY of a carried connection holds for its socket at once: it is its bytes that wait for each
+/// other or not.
+fn set_delay_of_socket(index: u32) {
+    if let Some(hidden) = carried::socket_of(index) {
+        let options = socket::at(index).delay_options.load(Relaxed);
+        let is_on = i32::from(options & NODELAY != 0);
+        let _ = call::set_option(hidden, libc::IPPROTO_TCP, libc::TCP_NODELAY, is_on);
+    }
+}
+
+/// Where setsockopt(2) goes on a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// As it is: the descriptor is the connection's own.
+    Shadow,
+    /// To the TCP socket of a carried connection instead.
+    Socket,
+    /// To that, and then as it is.
+    Both,
+}
+
+/// Where setsockopt(2) goes, after `set` had nothing to say.
+pub fn goes_to(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Asked {
+    if carried::socket_of(index).is_none() {
+        return Asked::Shadow;
+    }
+    // A close that waits is the kernel's.
+    let waits = || value.len() >= 8 && value[..4] != [0; 4] && value[4..8] != [0; 4];
+    match (level, name) {
+        // Waits are slept on the shadow.
+        (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) => Asked::Both,
+        (libc::SOL_SOCKET, libc::SO_LINGER) if waits() => {
+            demote::leave_at_once(fd, index, Native::Option);
+            Asked::Shadow
+        }
+        _ => Asked::Socket,
+    }
 }
 
 /// getsockopt(2) of an int that the shadow would answer wrongly.

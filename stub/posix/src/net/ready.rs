@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
-use super::{delegated, end};
 use super::socket::{Socket, Stream};
+use super::{carried, end};
 
 /// Readable (the numbers are those of epoll(7) and poll(2) alike).
 pub const IN: u32 = libc::EPOLLIN as u32;
@@ -35,7 +35,7 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
     if flags == 0 && !ended && !socket.read_shut.load(Relaxed) {
         return (ready, false);
     }
-    if ended && delegated::is_lost(socket, stream) {
+    if ended && carried::has_let_go(socket, stream) {
         return (ready, true);
     }
     let is_read = is_empty || (is_others && flags & TAKEN_BACK != 0);

@@ -21,7 +21,7 @@ use super::side_lock::{self, Half};
 use super::socket::{self, Connection, Socket, Stage, Stream};
 use super::transfer::PIECE_BYTES;
 use super::wait::{self, Blocked, Wake};
-use super::{accept, delegated, demote, end, rest, shadow, switch};
+use super::{accept, carried, delegated, demote, end, rest, shadow, switch};
 use crate::report::Line;
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Began, Critical};
@@ -145,7 +145,7 @@ fn closed_meanwhile(answer: Result<usize, Errno>) -> Answer {
 /// Out-of-band data and the error queue are the kernel's: the first ends the direct path.
 #[cold]
 fn unusual(fd: i32, index: u32, flags: i32) -> Answer {
-    if flags & libc::MSG_ERRQUEUE == 0 || delegated::is_carried(socket::at(index)) {
+    if flags & libc::MSG_ERRQUEUE == 0 || carried::is_carried(socket::at(index)) {
         demote::leave(fd, index, Native::Call);
     }
     None
@@ -348,7 +348,7 @@ fn when_empty(connection: Connection<'_>) -> ReceiveStep {
     if switch::can_follow(connection) {
         return ReceiveStep::Leave(Native::PeerAsked);
     }
-    if ended && delegated::is_lost(socket, stream) {
+    if ended && carried::is_lost(socket, stream) {
         return ReceiveStep::Leave(Native::LoopEnded);
     }
     if ended || flags & RESET != 0 {

@@ -19,7 +19,9 @@ use super::early;
 use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
-use super::{accept, commit, delegated, demote, end, hold, listen, rest, shadow, side_lock};
+use super::{
+    accept, carried, commit, delegated, demote, end, hold, listen, rest, shadow, side_lock,
+};
 use crate::flush;
 use crate::thread::{self, Began, Critical};
 use crate::Answer;
@@ -376,7 +378,7 @@ fn is_doubtful(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 /// reset, so that the next is EPIPE.
 #[cold]
 fn to_a_gone_peer(socket: &Socket, stream: &Stream, source: &Source<'_>) -> SendStep {
-    if delegated::is_lost(socket, stream) {
+    if carried::is_lost(socket, stream) {
         return SendStep::Leave(Native::LoopEnded);
     }
     end::settle(socket, stream);

@@ -16,7 +16,7 @@ mod own;
 mod table;
 mod take;
 
-pub use own::{own_fds, owns, vacate};
+pub use own::{own_fds, owns};
 pub use take::{take, Took};
 
 use std::sync::OnceLock;
@@ -40,6 +40,10 @@ pub fn configure(text: &str) {
     };
     let _ = WANTED.set(text.split(',').filter_map(one).collect());
 }
+
+/// So often a listener is looked for that somebody is about to make, and so long apart: 0.5 s in all.
+const FIND_LOOKS: usize = 50;
+const FIND_NAP_NS: u64 = 10_000_000;
 
 fn wanted(fd: i32) -> Option<Rule> {
     let port = call::local_address(fd)?.port();
@@ -150,6 +154,13 @@ pub fn give_back_borrowed(fd: i32) {
     }
 }
 
+/// Gives a hidden number up because the program wants it (dup2): that listener cannot be given back.
+pub fn vacate(fd: i32) {
+    if owns(fd) {
+        table::forget_real(fd);
+    }
+}
+
 /// Before the kernel closes a descriptor.
 pub fn closing(fd: i32) {
     if !table::is_used() {
@@ -192,11 +203,31 @@ pub fn bound_by_others(fd: i32, address: NetAddress) -> bool {
         return false;
     }
     let _critical = Critical::enter();
-    let Some(found) = ask::find(address) else { return false };
+    // Whoever has bound it may be about to listen: of a port that is to be shared that is waited for.
+    let is_named = WANTED.get().is_some_and(|it| it.iter().any(|(port, _)| *port == address.port));
+    let looks = if is_named { FIND_LOOKS } else { 1 };
+    let find = |look: usize| {
+        if look > 0 {
+            let _ = call::ppoll(&mut [], Some(FIND_NAP_NS), None);
+        }
+        ask::find(address)
+    };
+    let Some(found) = (0..looks).find_map(find) else { return false };
     let is_nonblocking = call::is_nonblocking(fd);
     table::remember_nonblocking(fd, is_nonblocking);
     // The socket is its thread's as well, which does not wait.
     table::put(found.into_raw(), fd, true).is_ok()
+}
+
+/// A socket whose place that of a shared listener has taken, and on which the program does not listen yet.
+#[inline]
+pub fn is_bound(fd: i32) -> bool {
+    table::is_bound(fd)
+}
+
+/// The program says whether it is to block.
+pub fn set_bound_mode(fd: i32, is_nonblocking: bool) {
+    table::remember_nonblocking(fd, is_nonblocking);
 }
 
 /// A connection that came from a queue has been closed here for the last time.

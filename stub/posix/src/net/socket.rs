@@ -348,6 +348,7 @@ impl Socket {
         for word in [&self.stage, &self.shadow_news, &self.shadow_news_read, &self.forks] {
             word.store(0, Relaxed);
         }
+        self.writes.store(0, Relaxed);
         for word in [&self.offered_at_ns, &self.probed_at, &self.head_seen, &self.bell_at] {
             word.store(0, Relaxed);
         }

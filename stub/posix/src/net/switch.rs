@@ -23,6 +23,7 @@ use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::call;
 use heliostat_ring::stream::{Lane, Wish};
 
+use super::carried;
 use super::channel::Side;
 use super::delegated::{self, TakenBack};
 use super::early;
@@ -66,7 +67,7 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
     let connection = Connection::new(fd, socket, &stream);
-    if delegated::is_carried(socket) {
+    if carried::is_carried(socket) {
         return match delegated::take_back(connection, is_complete) {
             TakenBack::Settled => finish(fd, index, reason),
             TakenBack::Reading => {}

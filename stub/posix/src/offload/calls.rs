@@ -175,8 +175,14 @@ mod tests {
             [it.call.name().to_owned(), it.group.name().to_owned(), it.judgement.text().to_owned()]
         };
         let wanted: Vec<_> = JUDGED.iter().map(row).collect();
-        let lines = wanted.iter().map(|[name, group, text]| format!("| `{name}` | {group} | {text} |"));
-        assert_eq!(rows(), wanted, "the table should be:\n{}", lines.collect::<Vec<_>>().join("\n"));
+        let lines =
+            wanted.iter().map(|[name, group, text]| format!("| `{name}` | {group} | {text} |"));
+        assert_eq!(
+            rows(),
+            wanted,
+            "the table should be:\n{}",
+            lines.collect::<Vec<_>>().join("\n")
+        );
     }
 
     #[test]

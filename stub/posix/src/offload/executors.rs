@@ -12,8 +12,8 @@ use std::time::Duration;
 use heliostat_base::affinity;
 use heliostat_base::clock::cycles;
 use heliostat_base::spin::Spin;
-use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 use heliostat_base::sync::AtomicBool;
+use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 use heliostat_ring::request::{Answer, Asked, Requests, Stamp, LINES_MAX};
 
 use super::{Made, Program};

@@ -106,6 +106,12 @@ impl Rule {
         }
     }
 
+    /// Whether the last judgement was that plain calls are cheaper.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.phase.load(Relaxed) == PLAIN
+    }
+
     /// Whether calls of this group go to executors, once it is judged.
     pub fn is_judged(&self) -> bool {
         matches!(self.phase.load(Relaxed), PLAIN | OFFLOADED)
@@ -135,7 +141,11 @@ impl Rule {
                 self.medians[0].store(plain, Relaxed);
                 self.medians[1].store(offloaded, Relaxed);
                 let is_cheaper = offloaded * 100 <= plain * (100 - GAIN_PERCENT);
-                if is_cheaper { OFFLOADED } else { PLAIN }
+                if is_cheaper {
+                    OFFLOADED
+                } else {
+                    PLAIN
+                }
             }
             _ => PLAIN,
         };

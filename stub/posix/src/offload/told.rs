@@ -92,7 +92,11 @@ fn be_known() {
     if KNOWN.swap(owner::pid(), Relaxed) != owner::pid() {
         let _critical = Critical::enter();
         session::be_known();
-        RULES.iter().zip(Group::ALL).filter(|(rule, _)| rule.is_judged()).for_each(|(_, it)| judged(it));
+        RULES
+            .iter()
+            .zip(Group::ALL)
+            .filter(|(rule, _)| rule.is_judged())
+            .for_each(|(_, it)| judged(it));
     }
 }
 

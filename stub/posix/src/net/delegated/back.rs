@@ -9,19 +9,19 @@
 //! What is unread in the incoming lane is read there, and the descriptor is the kernel's after it; a
 //! descriptor that goes to another program gets a relay for it.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 
-use heliostat_abi::code::Native;
 use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
 use heliostat_backend_tcp::Positions;
 use heliostat_base::{call, clock};
 use heliostat_ring::stream::Corrupt;
 
-use super::{hidden, is_carried};
+use super::hidden;
+use crate::net::carried::{is_carried, is_lost};
 use crate::net::channel::Side;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{self, Connection, Socket, Stream};
-use crate::net::{demote, relay, shadow, watch};
+use crate::net::socket::{Connection, Socket, Stream};
+use crate::net::{relay, shadow, watch};
 use crate::owner;
 use crate::table::{self, DescriptorKind};
 
@@ -196,16 +196,10 @@ pub fn finish_swap(fd: i32, socket: &Socket) {
     }
 }
 
-/// A child of vfork has put a carried connection at the number `fd`, where no table knows it: the socket
-/// takes its place, before exec(2).
-pub fn take_back_renamed(fd: i32) {
-    let Some(inode) = call::inode(fd) else { return };
-    let is_it = |socket: &Socket| is_carried(socket) && socket.shadow_inode.load(Relaxed) == inode;
-    let found = socket::each_live().find(|(_, socket)| is_it(socket));
-    if let Some((index, socket)) = found {
-        demote::leave(fd, index, Native::Exec);
-        put(socket.carried.load(Acquire), fd);
-    }
+/// A child of vfork has put the connection at the number `fd`, where no table knows it: what was taken
+/// back takes that place too.
+pub fn put_renamed(fd: i32, socket: &Socket) {
+    put(socket.carried.load(Acquire), fd);
 }
 
 /// Before a connection is closed: true when its loop is gone, and the rest is to be sent here.
@@ -213,6 +207,6 @@ pub fn is_lost_at_close(connection: Connection<'_>) -> bool {
     let Connection { fd, socket, stream } = connection;
     is_carried(socket) && {
         shadow::probe(fd, socket);
-        super::is_lost(socket, stream)
+        is_lost(socket, stream)
     }
 }

@@ -1,6 +1,6 @@
 //! How a connection to a remote peer becomes a delegated stream: before its program knows of it.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use heliostat_base::sync::Ordering::{Relaxed, Release};
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
@@ -9,7 +9,7 @@ use heliostat_abi::stream::delegated::Hand;
 use heliostat_backend_tcp::{copy_timeouts, linger_seconds, Positions};
 use heliostat_base::{call, packet};
 
-use super::{carriers, hidden};
+use super::{carriers, habit, hidden};
 use crate::net::channel::{Side, Slot};
 use crate::net::report_line;
 use crate::net::shadow::options::{BELLS, CORK, NODELAY};
@@ -33,7 +33,7 @@ fn is_remote(reason: Native) -> bool {
 }
 
 fn begin(fd: i32, side: Side) -> bool {
-    if !crate::is_enabled() || !carriers::may_carry() || lingers(fd) {
+    if !crate::is_enabled() || !carriers::may_carry() || !habit::is_worth_it() || lingers(fd) {
         return false;
     }
     let Some((slot, link, standing)) = carriers::take_slot() else { return false };
@@ -93,7 +93,7 @@ fn swap(fd: i32, slot: &Slot, link: i32) -> Option<i32> {
         match packet::send(link, &record, &[fd, far]) {
             Ok(()) => Some(hidden),
             Err(_) => {
-                hidden::close(hidden);
+                hidden::close_hidden(hidden);
                 carriers::forget_link(link);
                 None
             }

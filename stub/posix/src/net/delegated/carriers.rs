@@ -1,7 +1,7 @@
 //! Channels to the network service: asked for once each, and one message for each connection.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use heliostat_base::sync::AtomicU64;
+use heliostat_base::sync::Ordering::Relaxed;
 use std::sync::Arc;
 
 use heliostat_abi::session::node::State;
@@ -76,7 +76,7 @@ impl Carriers {
         self.all.retain(|carrier| {
             let is_gone = is_gone(carrier);
             if is_gone {
-                hidden::close(carrier.link);
+                hidden::close_hidden(carrier.link);
             }
             !is_gone
         });
@@ -105,7 +105,7 @@ pub fn reset_in_forked_child() {
     let mut carriers = CARRIERS.lock();
     carriers.epoch = 0;
     let all = std::mem::take(&mut carriers.all);
-    all.iter().for_each(|carrier| hidden::close(carrier.link));
+    all.iter().for_each(|carrier| hidden::close_hidden(carrier.link));
     std::mem::forget(all);
     REFUSED_UNTIL_NS.store(0, Relaxed);
 }

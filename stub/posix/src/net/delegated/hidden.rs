@@ -3,20 +3,18 @@
 //! They take high numbers, so that those which the program counts on stay free: above its limit where
 //! the limit can be raised for a moment, else in the upper half of what it may have.
 
+use heliostat_base::sync::AtomicU64;
+use heliostat_base::sync::Ordering::{AcqRel, Relaxed};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use heliostat_abi::code::Native;
 use heliostat_backend_tcp::descriptors_max;
 use heliostat_base::call;
 use heliostat_base::descriptor_limit::duplicate_above;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 
-use super::carriers;
-use crate::net::demote;
-use crate::net::socket::{self, Socket};
+use super::habit;
+use crate::net::socket::Socket;
 use crate::table::{self, DescriptorKind};
 
 /// Numbers begin here at the lowest.
@@ -49,7 +47,7 @@ pub fn hide_owned(fd: OwnedFd) -> Result<i32, Errno> {
 }
 
 /// Closes one.
-pub fn close(fd: i32) {
+pub fn close_hidden(fd: i32) {
     if table::kind(fd) == DescriptorKind::Hidden && table::take(fd) == DescriptorKind::Hidden {
         COUNT.fetch_sub(1, Relaxed);
         let _ = call::close(fd);
@@ -60,7 +58,10 @@ pub fn close(fd: i32) {
 pub fn drop_hidden(socket: &Socket) {
     match socket.carried.swap(0, AcqRel) {
         0 => {}
-        fd => close(fd),
+        fd => {
+            habit::ended(socket.writes.load(Relaxed));
+            close_hidden(fd);
+        }
     }
 }
 
@@ -68,23 +69,4 @@ pub fn drop_hidden(socket: &Socket) {
 pub fn owned() -> impl Iterator<Item = u32> {
     let all = table::walk(0, u32::MAX);
     all.filter(|(_, kind)| *kind == DescriptorKind::Hidden).map(|(fd, _)| fd as u32)
-}
-
-/// Gives the number `fd` up because the program wants it (dup2).
-pub fn vacate(fd: i32) {
-    if table::kind(fd) != DescriptorKind::Hidden {
-        return;
-    }
-    let is_its = |index: &u32| {
-        socket::at(*index).carried.load(Acquire) == fd
-    };
-    let descriptor = table::walk(0, u32::MAX).find_map(|(number, kind)| match kind {
-        DescriptorKind::Socket(index) if is_its(&index) => Some((number, index)),
-        _ => None,
-    });
-    match descriptor {
-        Some((number, index)) => demote::leave_at_once(number, index, Native::NoDescriptors),
-        None => carriers::forget_link(fd),
-    }
-    close(fd);
 }

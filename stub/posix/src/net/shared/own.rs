@@ -1,11 +1,8 @@
 //! Hidden numbers of listening sockets, which the program must not close.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Relaxed, Release};
-
 use heliostat_base::lock::Lock;
-
-use super::table::ENTRIES;
+use heliostat_base::sync::AtomicBool;
+use heliostat_base::sync::Ordering::{Relaxed, Release};
 
 static NUMBERS: Lock<Vec<i32>> = Lock::new(Vec::new());
 static IS_USED: AtomicBool = AtomicBool::new(false);
@@ -32,13 +29,5 @@ pub fn own_fds() -> Vec<u32> {
     match IS_USED.load(Relaxed) {
         true => NUMBERS.lock().iter().filter_map(|fd| u32::try_from(*fd).ok()).collect(),
         false => Vec::new(),
-    }
-}
-
-/// Gives a number up because the program wants it (dup2): that listener cannot be given back.
-pub fn vacate(fd: i32) {
-    if owns(fd) {
-        remove(fd);
-        ENTRIES.lock().iter_mut().filter(|it| it.real() == fd).for_each(|it| it.forget_real());
     }
 }

@@ -1,18 +1,18 @@
 //! Which descriptors are queues, what lies beneath them, and which epoll sets have them.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Relaxed, Release};
-
 use heliostat_abi::listener::page;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::sync::AtomicBool;
+use heliostat_base::sync::Ordering::{Relaxed, Release};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, descriptor_limit};
 use std::os::fd::AsRawFd;
 
 use super::own;
+use crate::thread::Critical;
 
 /// Hidden numbers lie above those that programs use.
 const HIDDEN_LOWEST: i32 = 900;
@@ -27,6 +27,7 @@ static INTERESTS: Lock<Vec<Interest>> = Lock::new(Vec::new());
 static PAGES: Lock<Vec<SharedMapping>> = Lock::new(Vec::new());
 /// What descriptors were before another socket took their place.
 static MODES: Lock<Vec<(i32, bool)>> = Lock::new(Vec::new());
+static HAS_MODES: AtomicBool = AtomicBool::new(false);
 /// There is a queue.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// There is one on which the program has not waited yet.
@@ -86,11 +87,6 @@ impl Entry {
         (self.worker, self.epoch, self.page) = (part.worker, part.epoch, part.page);
         self.is_ready = false;
     }
-
-    /// Gives the hidden number up.
-    pub fn forget_real(&mut self) {
-        self.real = None;
-    }
 }
 
 impl Drop for Entry {
@@ -99,6 +95,13 @@ impl Drop for Entry {
             own::remove(self.real());
         }
     }
+}
+
+/// Gives a hidden number up.
+pub fn forget_real(fd: i32) {
+    own::remove(fd);
+    let mut entries = ENTRIES.lock();
+    entries.iter_mut().filter(|it| it.real() == fd).for_each(|it| it.real = None);
 }
 
 /// Whether there is a queue.
@@ -122,6 +125,7 @@ pub fn count() {
 
 /// Does something with the queue of a descriptor.
 pub fn with<T>(fd: i32, work: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+    let _critical = Critical::enter();
     ENTRIES.lock().iter_mut().find(|entry| entry.fds.contains(&fd)).map(work)
 }
 
@@ -227,13 +231,22 @@ pub fn remember_nonblocking(fd: i32, is_nonblocking: bool) {
     if modes.len() < INTERESTS_MAX {
         modes.push((fd, is_nonblocking));
     }
+    HAS_MODES.store(true, Release);
+}
+
+/// Whether that is kept of a descriptor.
+#[inline]
+pub fn is_bound(fd: i32) -> bool {
+    HAS_MODES.load(Relaxed) && MODES.lock().iter().any(|(it, _)| *it == fd)
 }
 
 /// That, once.
 pub fn was_nonblocking(fd: i32) -> Option<bool> {
     let mut modes = MODES.lock();
     let at = modes.iter().position(|(it, _)| *it == fd)?;
-    Some(modes.swap_remove(at).1)
+    let mode = modes.swap_remove(at).1;
+    HAS_MODES.store(!modes.is_empty(), Release);
+    Some(mode)
 }
 
 /// In the child of a fork: locks are free, and nobody here has waited yet.

@@ -1,0 +1,91 @@
+//! How things end: a worker is left, a session is gone or revoked, a listener is empty or removed.
+
+use heliostat_abi::name::ObjectId;
+
+use crate::listeners::{Effect, Listeners};
+use crate::refusal::{Reason, Refusal};
+
+impl Listeners {
+    /// A session takes from a worker's queue no more; the last one ends the worker.
+    pub fn leave(
+        &mut self,
+        session: ObjectId,
+        worker: ObjectId,
+        now_ns: u64,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refusal> {
+        match self.workers.leave(session, worker) {
+            None => Err(Reason::NotWorker { worker }.into()),
+            Some(0) => {
+                self.end_worker(worker, now_ns, effects);
+                Ok(())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Ends what a session has; it is gone.
+    pub fn end(&mut self, session: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
+        let held: Vec<ObjectId> = self.workers.of(session).collect();
+        for worker in held {
+            let _ = self.leave(session, worker, now_ns, effects);
+        }
+        self.revoked.forget(session);
+    }
+
+    /// Ends what the sessions have, and gives them nothing new. Answers how much that was.
+    pub fn revoke(
+        &mut self,
+        sessions: &[ObjectId],
+        now_ns: u64,
+        effects: &mut Vec<Effect>,
+    ) -> usize {
+        let mut count = 0;
+        for session in sessions {
+            count += self.workers.count_of(*session);
+            self.end(*session, now_ns, effects);
+            self.revoked.insert(*session);
+        }
+        count
+    }
+
+    pub(crate) fn end_worker(&mut self, worker: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
+        let Some(gone) = self.workers.remove(worker) else { return };
+        if let Some(listener) = self.listeners.get_mut(gone.listener) {
+            listener.places.remove(&gone.place);
+            listener.empty_since_ns = now_ns;
+        }
+        effects.push(Effect::WorkerEnds { listener: gone.listener, worker });
+    }
+
+    /// Ends a listener, and its workers with it.
+    pub fn remove(&mut self, listener: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
+        let Some(found) = self.listeners.get(listener) else { return };
+        let workers: Vec<ObjectId> = found.places.values().copied().collect();
+        workers.into_iter().for_each(|worker| self.end_worker(worker, now_ns, effects));
+        self.remove_listener(listener);
+        effects.push(Effect::ListenerEnds(listener));
+    }
+
+    pub(crate) fn remove_listener(&mut self, listener: ObjectId) {
+        if let Some(gone) = self.listeners.remove(listener) {
+            self.by_endpoint.remove(&gone.endpoint);
+        }
+    }
+
+    /// Ends listeners that have been empty for long enough.
+    pub fn pass_time(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
+        let over: Vec<ObjectId> = self
+            .listeners
+            .iter()
+            .filter(|(_, it)| it.ends_at_ns().is_some_and(|end| end <= now_ns))
+            .map(|(id, _)| id)
+            .collect();
+        over.into_iter().for_each(|id| self.remove(id, now_ns, effects));
+    }
+
+    /// When the next one has been.
+    pub fn next_deadline_ns(&self) -> Option<u64> {
+        self.listeners.iter().filter_map(|(_, listener)| listener.ends_at_ns()).min()
+    }
+}

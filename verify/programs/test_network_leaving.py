@@ -1,0 +1,117 @@
+"""Carried connections that leave the network service: by an option or call, by exec, or to a child."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import socket
+import threading
+
+import kernel_view
+import pytest
+from heliostat_run import Harness
+from network_peers import ALWAYS, ask, connect, paths, start_server
+
+pytestmark = pytest.mark.heliostat
+
+
+@pytest.fixture(scope="module")
+def harness(request):
+    with Harness(configuration=ALWAYS) as one:
+        yield one
+
+
+LEAVES = {
+    "option": "connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)",
+    "linger": "connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, __import__('struct').pack('ii', 1, 5))",
+    "urgent": "connection.send(b'u', socket.MSG_OOB)",
+}
+
+
+@pytest.mark.parametrize("how", LEAVES)
+def test_a_connection_leaves_in_the_middle_of_a_transfer_without_losing_a_byte(harness, how):
+    program = f"""
+import hashlib, random, socket, sys, threading
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+def send():
+    source = random.Random(3)
+    for number in range(16):
+        connection.sendall(source.randbytes(1 << 20))
+        if number == 7: {LEAVES[how]}
+    connection.shutdown(socket.SHUT_WR)
+writer = threading.Thread(target=send); writer.start()
+seen = hashlib.sha256()
+while part := connection.recv(70000): seen.update(part)
+writer.join()
+print(seen.hexdigest(), flush=True)
+sys.stdin.read()
+"""
+    reading, writing = os.pipe()
+    port, server = start_server(harness, program, stdin=reading)
+    with connect(port) as client:
+        received = bytearray()
+
+        def receive():
+            while part := client.recv(1 << 16):
+                received.extend(part)
+
+        reader = threading.Thread(target=receive)
+        reader.start()
+        source, sent = random.Random(4), hashlib.sha256()
+        for _ in range(16):
+            part = source.randbytes(1 << 20)
+            sent.update(part)
+            client.sendall(part)
+        client.shutdown(socket.SHUT_WR)
+        reader.join(60)
+        kernel_view.wait_until(lambda: server.output().strip(), 60, "the server's sum")
+        assert paths(harness, server.pid) == ["native"]
+    os.close(writing)
+    again = random.Random(3)
+    expected = b"".join(again.randbytes(1 << 20) for _ in range(16))
+    assert hashlib.sha256(received).hexdigest() == hashlib.sha256(expected).hexdigest()
+    assert server.output().strip() == sent.hexdigest()
+
+
+def test_an_inherited_connection_is_the_kernels_after_exec(harness):
+    program = """
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+print(connection.recv(1), flush=True)
+os.dup2(connection.fileno(), 0)
+os.execv("/bin/cat", ["cat"])
+"""
+    port, server = start_server(harness, program)
+    with connect(port) as client:
+        client.sendall(b"x")
+        kernel_view.wait_until(lambda: server.output(), 60, "the first byte")
+        client.sendall(b"behind exec")
+        client.shutdown(socket.SHUT_WR)
+        kernel_view.wait_until(lambda: "behind exec" in server.output(), 60, "what came after exec")
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_a_child_that_gets_the_connection_serves_it(harness, way):
+    program = """
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    connection = listener.accept()[0]
+    if sys.argv[2] == "spawn":
+        subprocess.Popen(["/bin/cat"], stdin=connection, stdout=connection)
+    elif os.fork() == 0:
+        listener.close()
+        while part := connection.recv(1000): connection.sendall(part)
+        os._exit(0)
+    connection.close()
+"""
+    port, _ = start_server(harness, program, way)
+    for number in range(3):
+        with connect(port) as client:
+            message = b"to child %d" % number
+            assert ask(client, message) == message
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
