@@ -55,7 +55,7 @@ git log --format='%H %s'; git status --short; git gc -q; git fsck; git diff HEAD
 BASH = """
 set -e; cd "$1"; trap 'echo trapped' USR1
 for i in $(seq 40); do echo "$i" > "f$i"; (cat "f$i"; true) | tr 0-9 a-j; done | sort | md5sum
-kill -USR1 $$; exec 7<>f1; read -r x <&7; echo "$x"; echo out | tee >(cat > g) ; wait; cat g; ls | wc -l
+kill -USR1 $$; exec 7<>f1; read -r x <&7; echo "$x"; echo out | tee g; cat g; ls | wc -l
 """
 SQLITE = """
 import sqlite3, sys

@@ -54,8 +54,14 @@ static void say_read(uint64_t offset, size_t bytes) {
   char *into = malloc(bytes + 1);
   if (into == NULL) abort();
   int code = heliostat_area_read(area, offset, into, bytes);
-  if (code == HELIOSTAT_OK) printf("ok %.*s\n", (int)bytes, into);
-  else say(code);
+  if (code == HELIOSTAT_OK) {
+    // Bytes of an area may be zero, which ends a string.
+    printf("ok ");
+    fwrite(into, 1, bytes, stdout);
+    printf("\n");
+  } else {
+    say(code);
+  }
   free(into);
 }
 

