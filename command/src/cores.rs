@@ -39,7 +39,7 @@ pub enum CoresError {
     /// The control plane answered what no control plane answers.
     Corrupt,
     /// There is no such partition.
-    Plan(PlanError),
+    Plan(Box<PlanError>),
     /// The list is none.
     List(String),
     /// Something is being changed, and goes on for long.
@@ -80,7 +80,7 @@ impl From<ShowError> for CoresError {
 
 impl From<PlanError> for CoresError {
     fn from(error: PlanError) -> Self {
-        Self::Plan(error)
+        Self::Plan(Box::new(error))
     }
 }
 

@@ -7,13 +7,13 @@
 mod cluster;
 mod cores;
 mod durable;
-mod offload;
 pub(crate) mod error;
 pub(crate) mod field;
 mod listener;
 mod locks;
 mod memory;
 mod network;
+mod offload;
 mod quality;
 mod read;
 mod rpc;
@@ -24,12 +24,12 @@ pub use cluster::{
 };
 pub use cores::{ProgramPlace, ProgramRule, ProgramRules};
 pub use durable::Durable;
-pub use offload::Offload;
 pub use error::{ConfigError, Fault};
 pub use listener::{SharedAddress, SharedAddresses};
 pub use locks::Locks;
 pub use memory::Memory;
 pub use network::{Network, When};
+pub use offload::Offload;
 pub use quality::{Quality, Scheme};
 pub use read::Names;
 pub use rpc::Rpc;

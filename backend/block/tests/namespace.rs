@@ -1,7 +1,7 @@
 //! A namespace of an NVMe device, where the environment names one (`make test-nvme`, in an emulated guest). What
 //! lies on it is overwritten.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use heliostat_backend_block::{
@@ -19,7 +19,7 @@ fn path() -> Option<PathBuf> {
     path
 }
 
-fn open(path: &PathBuf) -> FileDevice {
+fn open(path: &Path) -> FileDevice {
     FileDevice::open(path, Options { lone_calls: false, ..Options::default() }).unwrap()
 }
 

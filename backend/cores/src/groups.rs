@@ -35,12 +35,12 @@ pub fn group_of(root: &Root, pid: u32) -> Option<String> {
 /// Where version 2 is mounted.
 pub fn mount(root: &Root) -> Option<String> {
     let told = root.text("/proc/self/mountinfo")?;
-    let mounted = told.lines().filter_map(|line| {
+    let mut mounted = told.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         let is_version_2 = kind.split_whitespace().next() == Some("cgroup2");
         is_version_2.then(|| place.split_whitespace().nth(4)).flatten()
     });
-    let mount = mounted.last()?.trim_end_matches('/').to_owned();
+    let mount = mounted.next_back()?.trim_end_matches('/').to_owned();
     Some(root.path(&mount).to_string_lossy().into_owned())
 }
 

@@ -10,8 +10,8 @@ use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
 use crate::{
-    descriptors, durable, events, fault, files, harmless, mappings, messages, offload,
-    queues, sealed, signal, sockets, spawn, transfer, uring,
+    descriptors, durable, events, fault, files, harmless, mappings, messages, offload, queues,
+    sealed, signal, sockets, spawn, transfer, uring,
 };
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.

@@ -71,9 +71,8 @@ fn begin(call: &mut Call<'_>, fd: i32, peer: NetAddress, page: u32, nonblocking:
         let args = [fd as usize, call.word(1) as usize, call.word(2) as usize, 0, 0, 0];
         // SAFETY: the kernel writes the address where the program wants accept(2) to, and judges the
         // pointers as accept(2) does.
-        if let Err(errno @ Errno(libc::EFAULT | libc::EINVAL)) =
-            check(unsafe { raw(Sysno::getpeername as usize, args) })
-        {
+        let told = check(unsafe { raw(Sysno::getpeername as usize, args) });
+        if let Err(errno @ Errno(libc::EFAULT | libc::EINVAL)) = told {
             let _ = kernel::close(fd);
             return call.answer(Some(Err(errno)));
         }

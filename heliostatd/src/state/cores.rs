@@ -24,6 +24,7 @@ use heliostat_service_cores::{
 const END_WAIT: Duration = Duration::from_secs(5);
 
 /// What the thread is told.
+#[expect(clippy::large_enum_variant, reason = "one for a request of a person's")]
 pub enum Order {
     /// Part the cores.
     Part {
@@ -41,6 +42,7 @@ pub enum Order {
 }
 
 /// What the thread tells.
+#[expect(clippy::large_enum_variant, reason = "one for each order")]
 pub enum Event {
     /// Cores are parted, or why they are not.
     Parted(Result<(CpuMask, Partition, Applied), Fault>),

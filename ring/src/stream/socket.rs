@@ -105,8 +105,7 @@ mod tests {
         let pieces = lane.free_pieces(RING.into(), cache).unwrap();
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: free bytes of a ring, which nobody reads before they are published.
-        let answer =
-            unsafe { call::recv_pieces(socket.as_raw_fd(), &mut pieces.vectors(), flags) };
+        let answer = unsafe { call::recv_pieces(socket.as_raw_fd(), &mut pieces.vectors(), flags) };
         lane.publish_pieces(answer.unwrap_or(0));
         answer
     }

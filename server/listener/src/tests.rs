@@ -26,11 +26,14 @@ fn worker(place: u32) -> ObjectId {
     ObjectId { index: place, generation: 1 }
 }
 
+/// A worker's place, and a connection that it took.
+type Taken = (u32, TcpStream);
+
 struct House {
     balancer: Balancer,
     address: SocketAddr,
     ends: Vec<WorkerEnds>,
-    told: (Sender<(u32, TcpStream)>, Receiver<(u32, TcpStream)>),
+    told: (Sender<Taken>, Receiver<Taken>),
 }
 
 impl House {

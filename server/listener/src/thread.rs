@@ -45,7 +45,7 @@ impl Shared {
     pub fn serve(&self, epoll: &OwnedFd) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.with(|state| state.is_stopping) {
-            let timeout = self.with(|state| state.next_deadline_ns()).map(|at| timespec(at));
+            let timeout = self.with(|state| state.next_deadline_ns()).map(timespec);
             events.clear();
             let room = rustix::buffer::spare_capacity(&mut events);
             // Interrupted, it waits again.

@@ -62,6 +62,7 @@ impl Partition {
 ///
 /// # Errors
 /// There is none; the value says why.
+#[expect(clippy::result_large_err, reason = "one for a request of a person's")]
 pub fn plan(topology: &Topology, wish: &Wish) -> Result<Partition, PlanError> {
     let all = topology.all();
     let counted = |wanted: Wanted| match wanted {

@@ -123,7 +123,7 @@ mod tests {
         let read = Command::read(3, sectors, 4096).encode(0);
         assert_eq!((read[0], word(&read, 48)), (2, 7));
         let flush = Command::flush(3).encode(0);
-        assert_eq!((flush[0], word(&flush, 4), &flush[8..] == [0; 64]), (0, 3, true));
+        assert_eq!((flush[0], word(&flush, 4), flush[8..] == [0; 64]), (0, 3, true));
         let given = Command::deallocate(3).encode(9);
         assert_eq!((given[0], word(&given, 40), word(&given, 44)), (9, 0, 4));
         assert_eq!(sectors.range()[..8], [0, 0, 0, 0, 8, 0, 0, 0]);

@@ -76,8 +76,8 @@ const CALLS: [Measured; 5] = [
     },
     Measured {
         name: "stat",
-        // SAFETY: a C string, and room for what is told.
         by_libc: |it| {
+            // SAFETY: a C string, and room for what is told.
             i64::from(unsafe { libc::stat(it.path.as_ptr(), it.buffer.as_mut_ptr().cast()) })
         },
         number: Sysno::newfstatat,
