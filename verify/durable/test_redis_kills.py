@@ -66,8 +66,7 @@ class Chain:
     def strike(self, server: Program) -> None:
         """Kills the server at last; before, after, or instead first the control plane."""
         victim = self.chosen.choice(["server", "control, and later the server", "control, server", "server, control"])
-        if victim == "server":
-            self.held += held_sends(self.harness, server.pid)
+        self.held += held_sends(self.harness, server.pid)
         if victim.startswith("control"):
             kill_control_plane(self.harness)
         if "later" in victim:
