@@ -1,6 +1,6 @@
 //! Bytes between a connection and a window, by a buffer of the loop's.
 
-use heliostat_abi::file::delegated::{Operation, Way};
+use heliostat_abi::file::delegated::{Operation, Piece, Way};
 use heliostat_server_loop::{Step, Turn};
 use rustix::io::Errno;
 use rustix::net::{recv, send as send_now, RecvFlags, SendFlags};
@@ -10,17 +10,13 @@ use super::wait::{wait, For};
 
 /// Receives what is there, up to what the pieces hold, and waits while there is nothing.
 pub(crate) fn receive(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
-    let done = match turn.entry() {
-        Some(entry) => entry.done,
-        None => return Step::Over,
+    let (done, place) = match next_piece(turn, asked) {
+        Ok(next) => next,
+        Err(step) => return step,
     };
-    let Some(place) = asked.pieces.at(done) else { return turn.end(done as i64) };
     let Some(socket) = turn.session.objects.get(asked.object) else {
         return turn.fail(libc::EBADF);
     };
-    if !socket.is_connected() {
-        return turn.fail(libc::ENOTCONN);
-    }
     let buffer = &mut turn.engine.service.buffer;
     let room = buffer.len().min(place.bytes as usize);
     let received = recv(&socket.descriptor, &mut buffer[..room], RecvFlags::DONTWAIT);
@@ -52,17 +48,13 @@ pub(crate) fn receive(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
 
 /// Sends all bytes of the pieces, and waits for room where there is none.
 pub(crate) fn send(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
-    let done = match turn.entry() {
-        Some(entry) => entry.done,
-        None => return Step::Over,
+    let (done, place) = match next_piece(turn, asked) {
+        Ok(next) => next,
+        Err(step) => return step,
     };
-    let Some(place) = asked.pieces.at(done) else { return turn.end(done as i64) };
     let Some(socket) = turn.session.objects.get(asked.object) else {
         return turn.fail(libc::EBADF);
     };
-    if !socket.is_connected() {
-        return turn.fail(libc::ENOTCONN);
-    }
     let buffer = &mut turn.engine.service.buffer;
     let length = buffer.len().min(place.bytes as usize);
     if turn.session.window.copy_out(place.offset as usize, &mut buffer[..length]).is_err() {
@@ -83,6 +75,17 @@ pub(crate) fn send(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
         Err(Errno::INTR) => Step::GoesOn,
         Err(_) if done > 0 => turn.end(done as i64),
         Err(errno) => turn.fail(errno.raw_os_error()),
+    }
+}
+
+/// How many bytes have been moved, and where the next ones lie; or how the operation ends without them.
+fn next_piece(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Result<(u64, Piece), Step> {
+    let Some(done) = turn.entry().map(|entry| entry.done) else { return Err(Step::Over) };
+    let Some(place) = asked.pieces.at(done) else { return Err(turn.end(done as i64)) };
+    match turn.session.objects.get(asked.object).map(|socket| socket.is_connected()) {
+        Some(true) => Ok((done, place)),
+        Some(false) => Err(turn.fail(libc::ENOTCONN)),
+        None => Err(turn.fail(libc::EBADF)),
     }
 }
 
