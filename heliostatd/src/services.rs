@@ -29,9 +29,12 @@ mod socket;
 mod store;
 
 use heliostat_abi::code::Code;
+use heliostat_abi::session::record::{OwnRequest, Request};
+use heliostat_abi::wire::WireError;
+use tracing::debug;
 
 use crate::answer::Answer;
-use crate::daemon::Table;
+use crate::daemon::{Asked, Table};
 use crate::refused::Refused;
 
 /// Every service. They begin, and a session's things end, in this order.
@@ -60,6 +63,22 @@ const SHARERS_LISTED: usize = 128;
 /// Who shares a port or a lease: any number of sessions may, of which so many are named.
 fn listed<T>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.take(SHARERS_LISTED).collect()
+}
+
+/// The request of a service's own that was asked. `whose` names the service in the log.
+///
+/// # Errors
+/// It is another's, or its body is malformed.
+fn own_request<T>(
+    asked: &Asked,
+    whose: &str,
+    decode: impl Fn(&OwnRequest) -> Result<T, WireError>,
+) -> Result<T, Refused> {
+    let Request::Own(own) = &asked.request else { return Err(Code::BadRecord.into()) };
+    decode(own).map_err(|error| {
+        debug!(session = %asked.session, %error, "a malformed request of {whose}");
+        Code::BadRecord.into()
+    })
 }
 
 /// The table of the protocol sends a request to a service that does not know it.

@@ -28,15 +28,13 @@ use std::io;
 
 use heliostat_abi::cluster::request::{number, SERVICE};
 use heliostat_abi::cluster::ClusterRequest;
-use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::record::{Asker, Row};
 use heliostat_control::config::Config;
 use heliostat_server_node::Outcome;
 use prometheus_client::registry::Registry;
-use tracing::debug;
 
-use super::no_such_request;
+use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, NodeAsked, Service, Told, Viewer};
 use crate::refused::Refused;
@@ -69,11 +67,7 @@ impl Service for ClusterMembers {
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
-        let Request::Own(own) = &asked.request else { return no_such_request() };
-        let request = ClusterRequest::decode(own).map_err(|error| {
-            debug!(session = %asked.session, %error, "a malformed request of the cluster");
-            Code::BadRecord
-        })?;
+        let request = own_request(&asked, "the cluster", ClusterRequest::decode)?;
         daemon.answer_cluster(asked.session, request)
     }
 

@@ -17,7 +17,7 @@ use heliostat_abi::cores::request::{number, SERVICE};
 use heliostat_abi::cores::{CoresReply, CoresRequest, CpuMask};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::right::Right;
-use heliostat_abi::session::record::{Asker, Reply, Request, Row};
+use heliostat_abi::session::record::{Asker, Reply, Row};
 use heliostat_backend_cores::{allowed_here, probe, Root};
 use heliostat_base::affinity::CpuSet;
 use heliostat_base::clock::monotonic_ns;
@@ -27,7 +27,7 @@ use heliostat_service_cores::{plan, Applied, Partition, PlanError, Undone, Wish}
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::{debug, error, info, warn};
 
-use super::no_such_request;
+use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::poll::Source;
@@ -71,11 +71,7 @@ impl Service for MachineCores {
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
-        let Request::Own(own) = &asked.request else { return no_such_request() };
-        let request = CoresRequest::decode(own).map_err(|error| {
-            debug!(session = %asked.session, %error, "a malformed request of cores");
-            Code::BadRecord
-        })?;
+        let request = own_request(&asked, "cores", CoresRequest::decode)?;
         daemon.answer_cores(asked.session, request)
     }
 

@@ -10,18 +10,17 @@
 mod requests;
 mod view;
 
-use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::code::Thing;
 use heliostat_abi::listener::request::{number, SERVICE};
 use heliostat_abi::listener::ListenerRequest;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::record::{Asker, Row};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::config::Config;
 use heliostat_service_grant::Quota;
 use heliostat_service_listener::Effect;
-use tracing::debug;
 
-use super::no_such_request;
+use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::refused::Refused;
@@ -59,11 +58,7 @@ impl Service for PortSharing {
     }
 
     fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
-        let Request::Own(own) = &asked.request else { return no_such_request() };
-        let request = ListenerRequest::decode(own).map_err(|error| {
-            debug!(session = %asked.session, %error, "a malformed request of shared listeners");
-            Code::BadRecord
-        })?;
+        let request = own_request(&asked, "shared listeners", ListenerRequest::decode)?;
         let shown = asked.fds.pop();
         daemon.answer_listener(asked.session, request, shown)
     }

@@ -15,19 +15,18 @@ mod requests;
 mod settle;
 mod view;
 
-use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::code::Thing;
 use heliostat_abi::lock::request::{number, SERVICE};
 use heliostat_abi::lock::LockRequest;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::record::{Asker, Row};
 use heliostat_abi::session::restriction::Services;
 use heliostat_control::config::Config;
 use heliostat_server_node::{Outcome, PeerNode};
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
-use tracing::debug;
 
-use super::no_such_request;
+use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, NodeAsked, Service, Told, Viewer};
 use crate::refused::Refused;
@@ -70,11 +69,7 @@ impl Service for NamedLocks {
     }
 
     fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
-        let Request::Own(own) = &asked.request else { return no_such_request() };
-        let request = LockRequest::decode(own).map_err(|error| {
-            debug!(session = %asked.session, %error, "a malformed request of locks");
-            Code::BadRecord
-        })?;
+        let request = own_request(&asked, "locks", LockRequest::decode)?;
         let shown = asked.fds.pop();
         daemon.answer_lock(asked.session, request, shown)
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Asker, ChannelEntry, Reply, Request, Row};
+use heliostat_abi::session::record::{Asker, ChannelEntry, Reply, Row};
 use heliostat_abi::session::restriction::Services;
 use heliostat_abi::stream::{channel, delegated};
 use heliostat_backend_tcp::{Facts, Verdict};
@@ -25,7 +25,7 @@ use serde_json::{json, Value};
 use std::os::fd::AsRawFd;
 use tracing::{debug, error, warn};
 
-use super::no_such_request;
+use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::memory::ChannelMemory;
@@ -55,11 +55,7 @@ impl Service for NetworkStreams {
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
-        let Request::Own(own) = &asked.request else { return no_such_request() };
-        delegated::check(own).map_err(|error| {
-            debug!(session = %asked.session, %error, "a malformed request of the network service");
-            Code::BadRecord
-        })?;
+        own_request(&asked, "the network service", delegated::check)?;
         daemon.open_carried(asked.session)
     }
 

@@ -12,15 +12,14 @@ mod view;
 
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::record::{Asker, Row};
 use heliostat_abi::socket::request::{number, SERVICE};
 use heliostat_abi::socket::SocketRequest;
 use heliostat_control::config::Config;
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
-use tracing::debug;
 
-use super::no_such_request;
+use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::refused::Refused;
@@ -52,11 +51,7 @@ impl Service for Sockets {
     }
 
     fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
-        let Request::Own(own) = &asked.request else { return no_such_request() };
-        let request = SocketRequest::decode(own).map_err(|error| {
-            debug!(session = %asked.session, %error, "a malformed request of delegated sockets");
-            Code::BadRecord
-        })?;
+        let request = own_request(&asked, "delegated sockets", SocketRequest::decode)?;
         let (id, shown) = (asked.session, asked.fds.pop());
         match request {
             SocketRequest::Session => daemon.serve_sockets(id, shown.ok_or(Code::BadRecord)?),

@@ -19,18 +19,17 @@ mod view;
 
 use std::io;
 
-use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::record::{Asker, Row};
 use heliostat_abi::session::restriction::Services;
 use heliostat_abi::store::request::{number, SERVICE};
 use heliostat_abi::store::StoreRequest;
 use heliostat_control::config::Config;
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
-use tracing::debug;
 
-use super::no_such_request;
+use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::poll::Source;
@@ -85,11 +84,7 @@ impl Service for StoredAreas {
     }
 
     fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
-        let Request::Own(own) = &asked.request else { return no_such_request() };
-        let request = StoreRequest::decode(own).map_err(|error| {
-            debug!(session = %asked.session, %error, "a malformed request of the store");
-            Code::BadRecord
-        })?;
+        let request = own_request(&asked, "the store", StoreRequest::decode)?;
         let shown = asked.fds.pop();
         let answer = daemon.answer_store(asked.session, request, shown);
         daemon.tell_no(answer)
