@@ -5,7 +5,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
-use heliostat_service_socket::Right as Within;
+use heliostat_service_socket::Within;
 
 use crate::daemon::Daemon;
 use crate::refused::Refused;

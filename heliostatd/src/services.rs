@@ -49,7 +49,7 @@ pub const TABLE: Table = &[
     &rpc::RemoteCalls,
     &replica::MemoryReplicas,
     &store::StoredAreas,
-    &socket::Sockets,
+    &socket::SocketOperations,
     &cores::MachineCores,
     &network::NetworkStreams,
     &listener::PortSharing,

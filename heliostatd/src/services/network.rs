@@ -19,7 +19,7 @@ use heliostat_abi::stream::{channel, delegated};
 use heliostat_backend_tcp::{Facts, Verdict};
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_control::config::When;
-use heliostat_server_network::{LoopState, NewChannel, Order};
+use heliostat_server_network::{CarrierState, NewChannel, Order};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use serde_json::{json, Value};
 use std::os::fd::AsRawFd;
@@ -73,7 +73,7 @@ impl Service for NetworkStreams {
     }
 }
 
-fn each_loop(daemon: &Daemon) -> impl Iterator<Item = &LoopState> {
+fn each_loop(daemon: &Daemon) -> impl Iterator<Item = &CarrierState> {
     daemon.services.network.loops.iter().flat_map(|loops| loops.each())
 }
 
@@ -194,7 +194,7 @@ impl Daemon {
     }
 }
 
-fn loop_json(state: &LoopState) -> Value {
+fn loop_json(state: &CarrierState) -> Value {
     let counts = &state.counts;
     json!({
         "core": state.core,

@@ -26,7 +26,7 @@ use crate::refused::Refused;
 use crate::shares;
 
 /// Delegated sockets, in the table of services.
-pub struct Sockets;
+pub struct SocketOperations;
 
 /// Who is restricted has the supervisor's sockets, and none here.
 const fn row(name: &'static str, brings: usize, answers: u64) -> Row {
@@ -41,7 +41,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::CONFINE, row("socket_confine", 0, 0)),
 ];
 
-impl Service for Sockets {
+impl Service for SocketOperations {
     fn number(&self) -> u16 {
         SERVICE
     }

@@ -24,4 +24,4 @@ mod loops;
 mod waiting;
 
 pub use counts::Counts;
-pub use loops::{LoopState, NetworkLoops, NewChannel, Order, Settings};
+pub use loops::{CarrierState, NetworkLoops, NewChannel, Order, Settings};

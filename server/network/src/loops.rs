@@ -57,7 +57,7 @@ pub enum Order {
 }
 
 /// One loop, as the control plane knows it.
-pub struct LoopState {
+pub struct CarrierState {
     /// What it has done.
     pub counts: Arc<Counts>,
     /// The core that it has for itself.
@@ -69,7 +69,7 @@ pub struct LoopState {
 /// The loops. Their threads end with the process: programs whose connections they carry would
 /// otherwise be left with nobody.
 pub struct NetworkLoops {
-    states: Vec<LoopState>,
+    states: Vec<CarrierState>,
 }
 
 impl NetworkLoops {
@@ -84,13 +84,13 @@ impl NetworkLoops {
     }
 
     /// Each loop, by number.
-    pub fn each(&self) -> &[LoopState] {
+    pub fn each(&self) -> &[CarrierState] {
         &self.states
     }
 
     /// The loop with the fewest connections.
     pub fn least_loaded(&self) -> usize {
-        let load = |state: &LoopState| state.counts.connections.load(Relaxed);
+        let load = |state: &CarrierState| state.counts.connections.load(Relaxed);
         let least = self.states.iter().enumerate().min_by_key(|(_, state)| load(state));
         least.map_or(0, |(number, _)| number)
     }
@@ -104,7 +104,7 @@ impl NetworkLoops {
     }
 }
 
-fn start(number: usize, settings: &Settings) -> std::io::Result<LoopState> {
+fn start(number: usize, settings: &Settings) -> std::io::Result<CarrierState> {
     let (orders, taken) = channel();
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let counts = Arc::new(Counts::default());
@@ -115,7 +115,7 @@ fn start(number: usize, settings: &Settings) -> std::io::Result<LoopState> {
         let core = core.filter(|core| pins(*core));
         carrier.run(core.is_some());
     })?;
-    Ok(LoopState { counts, core, orders, bell })
+    Ok(CarrierState { counts, core, orders, bell })
 }
 
 /// Whether this thread now runs on that core only.

@@ -34,7 +34,7 @@ mod watch;
 
 pub use budget::{Budget, Slot};
 pub use guest::{Guest, Judge};
-pub use listener::{ListenerState, Listeners};
+pub use listener::{ListenerMembers, Listeners};
 pub use message::{Arrived, SocketEvent, SocketOrder};
 pub use sockets::Sockets;
 pub use watch::Watch;

@@ -118,14 +118,14 @@ impl Listener {
         }
     }
 
-    fn state(&self) -> ListenerState {
+    fn state(&self) -> ListenerMembers {
         let state = lock(&self.state);
-        ListenerState { address: self.address, members: state.shares.each().collect() }
+        ListenerMembers { address: self.address, members: state.shares.each().collect() }
     }
 }
 
 /// A shared listener, for people.
-pub struct ListenerState {
+pub struct ListenerMembers {
     /// Where it listens.
     pub address: NetAddress,
     /// Each member's session, with how many connections it has and waits for.
@@ -165,7 +165,7 @@ impl Listeners {
     }
 
     /// Each of them.
-    pub fn each(&self) -> Vec<ListenerState> {
+    pub fn each(&self) -> Vec<ListenerMembers> {
         lock(&self.0).values().map(|listener| listener.state()).collect()
     }
 }

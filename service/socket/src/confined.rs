@@ -21,7 +21,7 @@ pub struct Folder {
 
 /// What is wanted of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Right {
+pub enum Within {
     /// To read.
     Read,
     /// To write, make or remove.
@@ -85,10 +85,10 @@ impl Confined {
 
     /// Whether a name is within reach: one of the folders, or something in it. `path` is the one that
     /// the kernel knows, without links and dots.
-    pub fn names(&self, right: Right, path: &str) -> bool {
+    pub fn names(&self, right: Within, path: &str) -> bool {
         let has = |folder: &&Folder| match right {
-            Right::Read => folder.reads,
-            Right::Write => folder.writes,
+            Within::Read => folder.reads,
+            Within::Write => folder.writes,
         };
         let is_in = |folder: &Folder| {
             let rest = path.strip_prefix(&folder.path);
@@ -114,7 +114,7 @@ mod tests {
     fn everything_is_within_reach_until_it_is_closed_and_then_what_was_named() {
         let mut confined = Confined::default();
         assert!(confined.reaches(Access::Listen, address("1.2.3.4:5")));
-        assert!(confined.names(Right::Write, "/etc/passwd"));
+        assert!(confined.names(Within::Write, "/etc/passwd"));
         confined.add_address(Access::Connect, to((80, 81))).unwrap();
         let folder = Folder { path: "/srv/data/".into(), reads: true, writes: false };
         confined.add_folder(folder).unwrap();
@@ -129,8 +129,8 @@ mod tests {
             ("/srv", false),
             ("/", false),
         ] {
-            assert_eq!(confined.names(Right::Read, path), is_in, "{path}");
-            assert!(!confined.names(Right::Write, path), "{path}");
+            assert_eq!(confined.names(Within::Read, path), is_in, "{path}");
+            assert!(!confined.names(Within::Write, path), "{path}");
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let mut confined = Confined::default();
         confined.add_folder(Folder { path: "/".into(), reads: true, writes: true }).unwrap();
         confined.close();
-        assert!(confined.names(Right::Write, "/any/where") && confined.names(Right::Read, "/"));
+        assert!(confined.names(Within::Write, "/any/where") && confined.names(Within::Read, "/"));
     }
 
     #[test]

@@ -10,5 +10,5 @@
 mod confined;
 mod shares;
 
-pub use confined::{Confined, Folder, Right, TooMany};
+pub use confined::{Confined, Folder, TooMany, Within};
 pub use shares::{Member, Rule, Shares};

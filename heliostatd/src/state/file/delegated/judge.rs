@@ -8,7 +8,7 @@ use heliostat_control::name::Name;
 use heliostat_control::rights::Subject;
 use heliostat_control::rules::{Decision, Rules};
 use heliostat_server_file::Judge;
-use heliostat_service_socket::{Confined, Right as Within};
+use heliostat_service_socket::{Confined, Within};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
