@@ -25,15 +25,6 @@ impl Daemon {
             .connections
             .iter()
             .filter(|(_, connection)| sees_all || Some(connection.peer.subject.uid) == uid);
-        let mut places_left = PLACES_MAX;
-        let sessions: Vec<_> = visible
-            .filter_map(|(id, connection)| {
-                let session = connection.session.as_ref()?;
-                let mut told = self.session_json(id, connection, session);
-                told["connections"] = connections_json(&session.report, &mut places_left);
-                Some(told)
-            })
-            .collect();
         let mut status = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "protocol": heliostat_abi::VERSION,
@@ -41,7 +32,6 @@ impl Daemon {
             "uid": self.own_uid,
             "boot": self.boot,
             "uptime_s": monotonic_ns().saturating_sub(self.started_ns) / 1_000_000_000,
-            "sessions": sessions,
             "denials": self.denials.to_json(sees_all, uid),
             "limits": self.limits_json(),
             "quotas": self.quotas_json(sees_all, uid),
@@ -52,7 +42,21 @@ impl Daemon {
         if let Some(told) = status.as_object_mut() {
             self.parts.table.iter().for_each(|service| service.status(self, viewer, told));
         }
-        text_answer(&status.to_string())
+        text_answer(&with_sessions(&status, self.sessions_json(visible)))
+    }
+
+    /// What each session is and holds, one at a time.
+    fn sessions_json<'a>(
+        &'a self,
+        connections: impl Iterator<Item = (ObjectId, &'a Connection)> + 'a,
+    ) -> impl Iterator<Item = Value> + 'a {
+        let mut places_left = PLACES_MAX;
+        connections.filter_map(move |(id, connection)| {
+            let session = connection.session.as_ref()?;
+            let mut told = self.session_json(id, connection, session);
+            told["connections"] = connections_json(&session.report, &mut places_left);
+            Some(told)
+        })
     }
 
     fn session_json(&self, id: ObjectId, connection: &Connection, session: &Session) -> Value {
@@ -64,10 +68,12 @@ impl Daemon {
             "program": session.program,
             "netns": session.namespace,
             "native_as_a_whole": session.report.whole().map(|reason| format!("{reason:?}")),
-            "counters": counters_json(&session.report.counters()),
-            "reasons": reasons_json(Native::ALL, &session.report.reasons()),
-            "file_reasons": reasons_json(Unmapped::ALL, &session.report.file_reasons()),
         });
+        // Moved in: the macro copies what it is given.
+        let report = &session.report;
+        told["counters"] = counters_json(&report.counters());
+        told["reasons"] = reasons_json(Native::ALL, &report.reasons());
+        told["file_reasons"] = reasons_json(Unmapped::ALL, &report.file_reasons());
         if let Some(told) = told.as_object_mut() {
             self.parts.table.iter().for_each(|service| service.session_status(self, id, told));
         }
@@ -109,6 +115,22 @@ impl Daemon {
             "channel_ring_bytes": channel.ring_bytes,
         })
     }
+}
+
+/// The text of the state, an object that has members, and of its sessions: each is written before the
+/// next is made, because thousands in one tree take longer to build and to free than to write.
+fn with_sessions(status: &Value, sessions: impl Iterator<Item = Value>) -> String {
+    let mut text = status.to_string();
+    text.pop();
+    text.push_str(",\"sessions\":[");
+    for (nth, session) in sessions.enumerate() {
+        if nth > 0 {
+            text.push(',');
+        }
+        text.push_str(&session.to_string());
+    }
+    text.push_str("]}");
+    text
 }
 
 /// How many connections the report lists now, as long as there are places left to look at.
