@@ -2,30 +2,21 @@
 #![no_main]
 
 use heliostat_abi::lean::{Facts, FACTS_USED_BYTES};
-use heliostat_abi::session::record::{OwnReply, OwnRequest, REPLY_BODY_BYTES, REQUEST_BODY_BYTES};
 use heliostat_abi::socket::operation::{
     decode_address, encode_address, PollEntry, ADDRESS_BYTES, POLL_ENTRY_BYTES,
 };
+use heliostat_abi::socket::request::FIRST;
 use heliostat_abi::socket::{SocketReply, SocketRequest};
+use heliostat_fuzz_control::{filled, own_records};
 use libfuzzer_sys::fuzz_target;
 
-/// The input's beginning, with zeros behind it.
-fn filled<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
-    let mut all = [0; BYTES];
-    let length = bytes.len().min(BYTES);
-    all[..length].copy_from_slice(&bytes[..length]);
-    all
-}
-
 fuzz_target!(|bytes: &[u8]| {
-    let Some((number, rest)) = bytes.split_first() else { return };
-    let number = 14 << 8 | u16::from(*number);
-    let request = OwnRequest { number, body: filled::<REQUEST_BODY_BYTES>(rest) };
+    let Some((request, reply)) = own_records(FIRST, bytes) else { return };
+    let rest = &bytes[1..];
     if let Ok(found) = SocketRequest::decode(&request) {
         // Hosts have bytes that say nothing: what was understood is understood again.
         assert_eq!(SocketRequest::decode(&found.encode()), Ok(found));
     }
-    let reply = OwnReply { number, body: filled::<REPLY_BODY_BYTES>(rest) };
     if let Ok(found) = SocketReply::decode(&reply) {
         assert_eq!(found.encode(), reply);
     }
