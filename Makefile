@@ -30,8 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-durable-guest test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,10 +90,10 @@ test: setup programs ## everything that must hold: crates, loom models, lint, pr
 	$(MAKE) test-loom
 	$(MAKE) test-programs
 
-test-rust: ## unit and integration tests of the crates
-	$(CARGO) test --workspace
+test-rust: setup ## unit and integration tests of the crates
+	CARGO="$(CARGO)" $(RUN) verify/crates.py --workspace
 	@echo "delegated operations once more, in a control plane behind a container's filter"
-	HELIOSTAT_TEST_FILTERED=1 $(CARGO) test --workspace --test 'delegated*'
+	CARGO="$(CARGO)" HELIOSTAT_TEST_FILTERED=1 $(RUN) verify/crates.py --workspace --test 'delegated*'
 
 test-loom: ## memory orders of what is shared, exhaustively, under loom
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \

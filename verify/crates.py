@@ -1,0 +1,84 @@
+"""Runs the tests of the crates; the few that failed run once more, alone, and are named as unstable.
+
+The rule is that of `verify/run.py`: these tests race as their users do, so one failure can hide behind
+a second run, and is not hidden. Every word goes to `cargo test`, but `--strict`, which fails for the first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+from run import STRICT, UNSTABLE_AT_MOST
+
+# What cargo prints behind each target that failed, and the harness of Rust's tests in its list.
+RERUN = re.compile(r"^error: (?:doc)?test failed, to rerun pass `(.*)`$")
+LISTED = re.compile(r"^    (\S+)$")
+
+
+@dataclass
+class Failures:
+    """Failed tests by the words that choose their target; a target that died without a list has none."""
+
+    targets: dict[str, list[str]] = field(default_factory=dict)
+    listed: list[str] = field(default_factory=list)
+    in_list: bool = False
+
+    def see(self, line: str) -> None:
+        """Takes a line of the output. A target's list comes before cargo says which target it was."""
+        line = line.rstrip("\n")
+        if line == "failures:":
+            # The first such part has what they printed, the second their names alone.
+            self.in_list, self.listed = True, []
+        elif found := RERUN.match(line):
+            self.targets.setdefault(found[1], self.listed)
+            self.in_list, self.listed = False, []
+        elif self.in_list and (found := LISTED.match(line)):
+            self.listed.append(found[1])
+        elif line.startswith("test result:"):
+            self.in_list = False
+
+    def count(self) -> int:
+        """How many tests failed; a target without a list counts as one."""
+        return sum(max(1, len(tests)) for tests in self.targets.values())
+
+
+def main(words: list[str]) -> int:
+    strict = STRICT in words
+    words = [word for word in words if word != STRICT]
+    command = [*shlex.split(os.environ.get("CARGO", "cargo")), "test"]
+    failures = Failures()
+    status = run([*command, *words, "--no-fail-fast"], failures)
+    # Without a target it is no test that failed: it does not compile.
+    if status == 0 or strict or not failures.targets:
+        return status
+    if failures.count() > UNSTABLE_AT_MOST:
+        print(f"{failures.count()} tests failed: more than the {UNSTABLE_AT_MOST} that are run again")
+        return status
+    print(f"\nrunning {failures.count()} failed tests once more, alone", flush=True)
+    for target, tests in failures.targets.items():
+        chosen = [*target.split(), "--", "--test-threads=1", *(["--exact", *tests] if tests else [])]
+        if again := subprocess.run([*command, *chosen]).returncode:
+            return again
+    for target, tests in failures.targets.items():
+        print(f"\nUNSTABLE: {target}: {', '.join(tests) or 'all of it'} failed beside the others and passed alone.")
+    print("Each is a defect, of the product or of the test: find its cause.")
+    return 0
+
+
+def run(command: list[str], failures: Failures) -> int:
+    """Runs it, shows what it prints and notes what failed; its status."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as running:
+        for line in running.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            failures.see(line)
+    return running.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
