@@ -12,7 +12,9 @@ VENV   := .venv
 RUN    := $(VENV)/bin/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 REPORT := $(abspath target)
-export HELIOSTAT_BIN ?= $(abspath $(TARGET)/release/heliostat)
+# Which programs the tests run: `release`, or `dev`, as `make test` does, whose crates' tests have built most of it.
+PROFILE ?= release
+export HELIOSTAT_BIN ?= $(abspath $(TARGET)/$(PROFILE:dev=debug)/heliostat)
 export HELIOSTAT_REPORT := $(REPORT)
 
 # BENCH=name[,name] picks benchmarks; BENCH_FLAGS=--quick shortens, --plain leaves Heliostat out.
@@ -48,7 +50,7 @@ build: ## build the control plane, the stub and the command line (release)
 	$(CARGO) build --release --workspace
 
 programs: ## the same but for what only measures: what the tests run
-	$(CARGO) build --release --workspace --exclude 'heliostat-bench-*'
+	$(CARGO) build --profile $(PROFILE) --workspace --exclude 'heliostat-bench-*'
 
 documents: ## man pages and completions of the command line, into target/documents
 	$(CARGO) build --release --workspace --bin heliostat-documents --features heliostat-command/documents
@@ -84,11 +86,11 @@ demo-durable: setup build ## Redis that keeps every write, plain and held back, 
 demo-coprocessor: setup build ## text and image search by 1 to 4 workers without a kernel; draws target/demo/coprocessor.png
 	$(RUN) bench/demo/coprocessor_demo.py $(DEMO_FLAGS)
 
-test: setup programs ## everything that must hold: crates, loom models, lint, programs, faults
+test: setup ## everything that must hold: crates, loom models, lint, programs, faults
 	$(MAKE) test-rust
 	$(MAKE) lint
 	$(MAKE) test-loom
-	$(MAKE) test-programs
+	$(MAKE) test-programs PROFILE=dev HELIOSTAT_BIN=$(abspath $(TARGET)/debug/heliostat)
 
 test-rust: setup ## unit and integration tests of the crates
 	CARGO="$(CARGO)" $(RUN) verify/crates.py --workspace

@@ -9,7 +9,8 @@ import struct
 from heliostat_run import BINARY
 
 LIBRARY = BINARY.parent / "libheliostat_posix.so"
-DATA_BYTES_MAX = 256 << 10
+# With room for what a build without optimization has more; a table that is stored has megabytes.
+DATA_BYTES_MAX = 512 << 10
 ZEROS_BYTES_MIN = 16 << 20
 
 NOBITS, WRITE = 8, 1

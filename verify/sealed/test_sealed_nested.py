@@ -7,22 +7,20 @@ import shutil
 import subprocess
 
 import pytest
-from heliostat_run import BINARY
+from heliostat_run import BINARY, BUILT
 
 pytestmark = pytest.mark.heliostat
-
-REAL = BINARY.resolve().parents[2] / "target/release"
 
 
 def sealed(*words: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
     """Runs a command sealed, with what `heliostat` itself needs to be read."""
-    granted = ["--grant", str(REAL), *flags]
+    granted = ["--grant", str(BUILT), *flags]
     command = [str(BINARY), "run", "--sealed", *granted, "--", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
 def test_a_sealed_program_seals_no_other_and_is_told_why():
-    done = sealed(str(REAL / "heliostat"), "run", "--sealed", "--", "/bin/true")
+    done = sealed(str(BUILT / "heliostat"), "run", "--sealed", "--", "/bin/true")
     assert done.returncode == 125, done.stderr
     line = done.stderr.splitlines()[0]
     assert line.startswith("heliostat: the program is not run: it is inside a sealed program"), done.stderr
@@ -30,13 +28,13 @@ def test_a_sealed_program_seals_no_other_and_is_told_why():
 
 
 def test_inside_without_sealed_it_runs_within_the_policy_outside():
-    done = sealed(str(REAL / "heliostat"), "run", "--", "/bin/cat", "/etc/hostname", "/etc/shadow")
+    done = sealed(str(BUILT / "heliostat"), "run", "--", "/bin/cat", "/etc/hostname", "/etc/shadow")
     assert "/etc/shadow" in done.stderr and "No such file" in done.stderr, done.stderr
     assert done.returncode == 1
 
 
 def test_doctor_inside_says_that_somebody_listens_already():
-    done = sealed(str(REAL / "heliostat"), "doctor", "--for", "sealed")
+    done = sealed(str(BUILT / "heliostat"), "doctor", "--for", "sealed")
     assert "another supervisor listens to this process already" in done.stdout, done.stdout
     assert done.returncode == 1
 
