@@ -92,6 +92,13 @@ pub fn send(socket: RawFd, record: &[u8], fds: &[RawFd]) -> Result<(), Errno> {
 /// Receives one record into `record` and its descriptors; a cut record is EMSGSIZE, the
 /// other side's end is ECONNRESET, silence beyond the timeout is EAGAIN.
 pub fn receive(socket: RawFd, record: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let (length, fds) = receive_all(socket, record);
+    Ok((length?, fds))
+}
+
+/// As `receive`, with the descriptors of a record that is none as well: where closing a foreign one may
+/// wait for its owner, somebody else closes it.
+pub fn receive_all(socket: RawFd, record: &mut [u8]) -> (Result<usize, Errno>, Vec<OwnedFd>) {
     let mut ancillary = Ancillary([0; 16 + FDS_MAX * 4]);
     let mut part = libc::iovec { iov_base: record.as_mut_ptr().cast(), iov_len: record.len() };
     let mut header = empty_header(&mut part);
@@ -103,17 +110,18 @@ pub fn receive(socket: RawFd, record: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)
         // SAFETY: header, part, record and ancillary are live and exclusively ours.
         match check(unsafe { raw(Sysno::recvmsg as usize, args) }) {
             Err(Errno(libc::EINTR)) => continue,
-            answer => break answer?,
+            Err(errno) => return (Err(errno), Vec::new()),
+            Ok(bytes) => break bytes,
         }
     };
     let fds = take_fds(&ancillary.0, header.msg_controllen);
-    if bytes == 0 {
-        return Err(Errno(libc::ECONNRESET));
-    }
-    if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
-        return Err(Errno(libc::EMSGSIZE));
-    }
-    Ok((bytes, fds))
+    let is_cut = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+    let length = match bytes {
+        0 => Err(Errno(libc::ECONNRESET)),
+        _ if is_cut => Err(Errno(libc::EMSGSIZE)),
+        length => Ok(length),
+    };
+    (length, fds)
 }
 
 /// Receives one record and the one descriptor that comes with it, as recvmsg(2) does with `flags`; a

@@ -161,7 +161,7 @@ impl Carrier {
         let is_it = |channel: &Option<Channel>| channel.as_ref().is_some_and(|it| it.id == id);
         let Some(index) = self.channels.iter().position(is_it) else { return };
         if let Some(channel) = &mut self.channels[index] {
-            channel.link = None;
+            channel.unlink();
         }
         if revoked {
             let places: Vec<_> = self.places_of(index as u32).collect();
@@ -195,7 +195,7 @@ impl Carrier {
                 }
             }
             Brought::End => {
-                channel.link = None;
+                channel.unlink();
                 self.forget_if_unused(index);
             }
         }
@@ -210,6 +210,7 @@ impl Carrier {
         let Some(lanes) = lanes else {
             channel.free(slot, 0);
             channel.let_go(handed.socket);
+            channel.let_go(handed.shadow);
             return false;
         };
         let place = self.free.pop().unwrap_or_else(|| {
@@ -226,8 +227,10 @@ impl Carrier {
             .and_then(|()| self.events.watch(&connection.shadow, TRIGGERED, About::Shadow(at)));
         if let Err(errno) = watched {
             debug!(%errno, "a connection is not carried");
+            self.events.forget(&connection.socket);
             channel.free(slot, 0);
             channel.let_go(connection.socket);
+            channel.let_go(connection.shadow);
             self.free.push(place);
             return false;
         }
@@ -303,6 +306,9 @@ impl Carrier {
         let taken = self.connections.get_mut(place as usize).and_then(Option::take);
         let Some(connection) = taken else { return };
         let index = connection.channel;
+        // The program may have both open still: without this the set would tell of them for ever.
+        self.events.forget(&connection.socket);
+        self.events.forget(&connection.shadow);
         if let Some(Some(channel)) = self.channels.get_mut(index as usize) {
             ending::end(connection, turn, channel, &self.counts);
         }

@@ -26,7 +26,7 @@ pub struct Channel {
     memory: Arc<SharedMapping>,
     slots: u32,
     ring_bytes: u32,
-    /// Nothing where its program has ended, or was told to leave.
+    /// Nothing where its program has ended, or was told to leave (`unlink`).
     pub link: Option<OwnedFd>,
     /// Slots of connections that are carried.
     taken: u64,
@@ -64,12 +64,21 @@ impl Channel {
         let Some(link) = self.link.as_ref().map(AsRawFd::as_raw_fd) else { return Brought::End };
         for _ in 0..HANDS_AT_ONCE {
             let mut record = [0; HAND_BYTES];
-            match packet::receive(link, &mut record) {
-                Ok((length, fds)) => hands.push(self.take(&record[..length], fds)),
-                Err(Errno(libc::EAGAIN)) => break,
-                Err(Errno(libc::EMSGSIZE)) => hands.push(None),
-                Err(_) if hands.is_empty() => return Brought::End,
-                Err(_) => break, // told again
+            let (length, fds) = packet::receive_all(link, &mut record);
+            let errno = match length {
+                Ok(length) => {
+                    hands.push(self.take(&record[..length], fds));
+                    continue;
+                }
+                Err(errno) => errno,
+            };
+            // What is no record may have brought descriptors all the same.
+            fds.into_iter().for_each(|fd| self.let_go(fd));
+            match errno {
+                Errno(libc::EAGAIN) => break,
+                Errno(libc::EMSGSIZE) => hands.push(None),
+                _ if hands.is_empty() => return Brought::End,
+                _ => break, // told again
             }
         }
         Brought::Hands(hands)
@@ -91,7 +100,14 @@ impl Channel {
         }
     }
 
-    /// Closes what the session has shown.
+    /// Takes nothing more from the link. Descriptors may lie in it, whose close may wait for the program.
+    pub fn unlink(&mut self) {
+        if let Some(link) = self.link.take() {
+            (self.close)(link);
+        }
+    }
+
+    /// Closes what the session has shown: elsewhere, since that may take as long as the program likes.
     pub fn let_go(&self, fd: fd::OwnedFd) {
         (self.close)(fd.into());
     }

@@ -21,6 +21,8 @@ use crate::counts::Counts;
 
 /// Bell bytes taken off a shadow by one call.
 const DRAIN_BYTES: usize = 64;
+/// Calls for one event: who rings without end is drained on at the next.
+const DRAINS: usize = 8;
 /// More bells than that are nonsense.
 const BELLS_MAX: u32 = 1 << 24;
 
@@ -132,6 +134,9 @@ impl Connection {
         let takes_more = self.is_readable && !self.has_ended && !self.is_gone;
         let receives = takes_more && self.inward.room()? > 0;
         let is_sent = self.outward.unread()? == 0;
+        if self.has_shut && !is_sent {
+            return Ok(Plan::Ends(Turn::Corrupt)); // bytes behind its FIN
+        }
         if is_sent && (flags & FIN != 0 || self.is_gone) {
             if self.is_gone || self.has_ended {
                 return Ok(Plan::Ends(Turn::Through));
@@ -230,7 +235,7 @@ impl Connection {
 
     /// Takes the program's bells off the shadow.
     pub fn drain(&self) {
-        loop {
+        for _ in 0..DRAINS {
             let pending = self.outward.bells_pending();
             if pending == 0 || pending > BELLS_MAX {
                 return;

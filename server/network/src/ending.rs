@@ -13,31 +13,32 @@ use crate::counts::Counts;
 /// Room asked of the kernel for what a program that is gone has left in its ring.
 const LAST_BYTES: i32 = 1 << 20;
 
-/// Ends `connection` as `turn` says. Its descriptors are closed when this returns.
+/// Ends `connection` as `turn` says. Its descriptors are closed elsewhere: the program has them too, and
+/// their options are its own at any time, so that closing them may wait as long as it has asked.
 pub fn end(connection: Connection, turn: Turn, channel: &mut Channel, counts: &Counts) {
-    let slot = connection.slot;
-    match turn {
+    let bit = match turn {
         Turn::WantedBack => {
             give_back(&connection, counts);
-            channel.free(slot, DONE_SERVER);
-            // Its options are the program's: closing it may wait as the program has asked.
-            channel.let_go(connection.socket);
+            DONE_SERVER
         }
         Turn::Corrupt => {
             Counts::add(&counts.corrupt, 1);
             reset(&connection, counts);
             call::reset(connection.socket.as_raw_fd()); // the program has the socket still
-            channel.free(slot, CLOSED_SERVER);
+            CLOSED_SERVER
         }
         Turn::Reset => {
             reset(&connection, counts);
-            channel.free(slot, CLOSED_SERVER);
+            CLOSED_SERVER
         }
         Turn::Through | Turn::Idle | Turn::Moved(_) => {
             finish(&connection);
-            channel.free(slot, CLOSED_SERVER);
+            CLOSED_SERVER
         }
-    }
+    };
+    channel.free(connection.slot, bit);
+    channel.let_go(connection.socket);
+    channel.let_go(connection.shadow);
 }
 
 /// From here on the loop neither receives nor sends. The flag comes after the last byte, and the

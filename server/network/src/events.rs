@@ -81,7 +81,7 @@ impl EventSet {
         Ok(Self { epoll, room: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_AT_ONCE] })
     }
 
-    /// Watches a descriptor from now on, until it is closed.
+    /// Watches a descriptor from now on, until it is closed by all who have it open, or `forget`.
     ///
     /// # Errors
     /// The kernel has no memory, or no more watches for this user.
@@ -89,6 +89,12 @@ impl EventSet {
         let event = libc::epoll_event { events: events as u32, u64: about.word() };
         let fd = fd.as_fd().as_raw_fd();
         call::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, Some(event)).map(|_| ())
+    }
+
+    /// Watches a descriptor no more; nothing where it was not watched.
+    pub fn forget(&self, fd: impl AsFd) {
+        let fd = fd.as_fd().as_raw_fd();
+        let _ = call::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, None);
     }
 
     /// What has come, after at most that long; for ever where nothing is said.

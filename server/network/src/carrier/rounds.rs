@@ -15,7 +15,7 @@ const WARM_NS: u64 = 200_000;
 impl Carrier {
     /// A turn for each warm connection; true when something was moved, or ended.
     pub(super) fn round(&mut self, mover: &mut Mover, now_ns: u64) -> bool {
-        self.moved.values_mut().for_each(|moved| *moved = 0);
+        self.moved.clear();
         let count = self.warm.len();
         self.first = if count == 0 { 0 } else { (self.first + 1) % count };
         let from_first = self.warm.iter().cycle().skip(self.first).take(count);
