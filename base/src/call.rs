@@ -29,7 +29,7 @@ mod moves;
 mod names;
 
 pub use direct::{identity, open_direct, reopen_direct};
-pub use epoll::{epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
+pub use epoll::{epoll_create, epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
 pub use flush::{
     birth, file_system, flush, flush_folder, offset, path_of, reopen_for_reading, Birth,
 };

@@ -1,7 +1,15 @@
 //! epoll(7), and which descriptors are one open file.
 
 use super::{fcntl, timespec, Answer};
+use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
+
+/// epoll_create1(2): a set that is closed on exec.
+pub fn epoll_create() -> Result<OwnedFd, Errno> {
+    let fd = call!(epoll_create1, libc::EPOLL_CLOEXEC)?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::adopt(fd as i32) })
+}
 
 /// epoll_pwait2(2), or epoll_pwait(2) where the kernel lacks it.
 pub fn epoll_wait(

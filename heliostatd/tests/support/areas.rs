@@ -258,18 +258,19 @@ fn stripe(area: &Area, thread: u64, threads: u64) {
     }
 }
 
-/// Writes and reads by a queue, which is asked only when its descriptor is readable.
+/// Writes and reads by a queue, which is asked only when its descriptor is readable: also for what has ended
+/// while other operations were begun.
 fn queued(area: &Area, count: u64) -> Result<(), StoreError> {
     const DEPTH: u64 = 8;
     let mut queue = area.queue::<u64>(DEPTH as usize)?;
     let told = queue.descriptor()?;
     let hear = |queue: &mut AreaQueue<u64>| -> Result<Ended<u64>, StoreError> {
         loop {
+            let is_told = heliostat_base::process::poll_readable(told.as_raw_fd(), 60_000);
+            assert_eq!(is_told, Ok(true), "{} are under way", queue.under_way());
             if let Some(ended) = queue.next(Some(Duration::ZERO))? {
                 return Ok(ended);
             }
-            let is_told = heliostat_base::process::poll_readable(told.as_raw_fd(), 60_000);
-            assert_eq!(is_told, Ok(true), "{} are under way", queue.under_way());
         }
     };
     let sectors = area.bytes() / SECTOR as u64;

@@ -25,6 +25,7 @@ mod emulated;
 mod error;
 mod link;
 mod listing;
+mod news;
 mod opened;
 mod pages;
 mod queue;

@@ -14,6 +14,7 @@ use heliostat_backend_block::{BeginError, BlockError, Completion, Device, Reques
 use crate::area::Area;
 use crate::buffer::AreaBuffer;
 use crate::device::AreaIo;
+use crate::news::News;
 use crate::transfer::CHUNK_BYTES;
 use crate::StoreError;
 
@@ -28,6 +29,8 @@ pub struct AreaQueue<T> {
     free: Vec<usize>,
     /// What has ended and nobody has taken.
     ended: Vec<Completion>,
+    /// There once somebody sleeps elsewhere.
+    news: Option<News>,
 }
 
 struct Slot<T> {
@@ -59,7 +62,14 @@ impl Area {
         let slots = (0..device.depth()).map(|_| Slot { of: None, reads: 0, buffer: None });
         let slots: Vec<Slot<T>> = slots.collect();
         let free = (0..slots.len()).rev().collect();
-        Ok(AreaQueue { device, area: self.opened.clone(), slots, free, ended: Vec::new() })
+        Ok(AreaQueue {
+            device,
+            area: self.opened.clone(),
+            slots,
+            free,
+            ended: Vec::new(),
+            news: None,
+        })
     }
 }
 
@@ -111,6 +121,7 @@ impl<T> AreaQueue<T> {
         let until = wait.map(|wait| Instant::now() + wait);
         loop {
             if let Some(completion) = self.ended.pop() {
+                self.tell();
                 return Ok(self.take(completion));
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -118,6 +129,7 @@ impl<T> AreaQueue<T> {
             self.device.reap(Some(look).filter(|look| !look.is_zero()), &mut self.ended)?;
             let is_over = left.is_some_and(|left| left.is_zero()) || self.under_way() == 0;
             if is_over && self.ended.is_empty() {
+                self.tell();
                 return Ok(None);
             }
         }
@@ -128,14 +140,18 @@ impl<T> AreaQueue<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// A descriptor that is readable when `next` may find something: it is asked then until it finds
-    /// nothing. Where a device has none a thread of this process listens for it.
+    /// A descriptor that is readable when `next` may find something. Where a device has none a thread of this process listens for it.
     ///
     /// # Errors
     /// The system has no descriptor, or no thread.
     pub fn descriptor(&mut self) -> Result<Arc<OwnedFd>, StoreError> {
-        let none = StoreError::Device(BlockError::Device { errno: libc::EMFILE });
-        self.device.event().ok_or(none)
+        let none = || StoreError::Device(BlockError::Device { errno: libc::EMFILE });
+        if self.news.is_none() {
+            let device = self.device.event().ok_or_else(none)?;
+            self.news = Some(News::of(device).map_err(|_| none())?);
+            self.tell();
+        }
+        self.news.as_ref().map(News::descriptor).ok_or_else(none)
     }
 
     fn slot(&self) -> Result<usize, StoreError> {
@@ -166,7 +182,14 @@ impl<T> AreaQueue<T> {
         (self.slots[slot].of, self.slots[slot].reads) = (Some(of), reads);
         // Handed on now, and not when somebody looks for its end.
         self.device.reap(None, &mut self.ended)?;
+        self.tell();
         Ok(())
+    }
+
+    /// Whoever sleeps elsewhere knows whether something has ended.
+    fn tell(&mut self) {
+        let has_some = !self.ended.is_empty();
+        self.news.iter_mut().for_each(|news| news.tell(has_some));
     }
 
     fn take(&mut self, completion: Completion) -> Option<Ended<T>> {
