@@ -67,17 +67,21 @@ pub fn is_left(file: &SharedFile, runs: &[Run]) -> bool {
 
 /// Recovers the log of durable files in the file that the configuration names, if it is there.
 pub fn recover_file(path: &Path) {
-    let Some(owner) = rights::owner_of(path) else { return };
+    let Some(owner) = rights::Owned::at(path) else { return };
     let path = path.to_owned();
     start("recover-log", move || recover_file_of(owner, &path));
 }
 
-fn recover_file_of(owner: u32, path: &Path) {
+fn recover_file_of(owner: rights::Owned, path: &Path) {
     let name = path.display().to_string();
-    if let Err(why) = rights::become_user(owner) {
+    if let Err(why) = rights::become_user(owner.uid) {
+        let owner = owner.uid;
         return error!(log = name, owner, why, "a log of durable files is not recovered");
     }
     match durable::open_to_recover(path) {
+        Ok(opened) if !opened.own[0].is_some_and(|file| owner.is_open_as(file)) => {
+            error!(log = name, "a log of durable files is not recovered: it is another file now");
+        }
         Ok(opened) => recover(&name, &opened.log),
         // A program that runs has recovered it.
         Err(why) if why.is_in_use() => info!(log = name, "a log of durable files is in use"),
@@ -219,7 +223,7 @@ mod tests {
 
         /// The file's bytes after recovery by a thread with its owner's rights.
         fn recovered(&self) -> Vec<u8> {
-            let (owner, log) = (rights::owner_of(&self.log).expect("there"), self.log.clone());
+            let (owner, log) = (rights::Owned::at(&self.log).expect("there"), self.log.clone());
             std::thread::spawn(move || recover_file_of(owner, &log)).join().expect("ended");
             std::fs::read(&self.file).expect("read")
         }

@@ -18,7 +18,7 @@ pub struct Opened {
     pub log: Log,
     /// Readable when the device has done something.
     pub ring: Option<i32>,
-    /// Descriptors that are the log's own.
+    /// Descriptors that are the log's own: the file's first.
     pub own: [Option<i32>; 2],
 }
 

@@ -6,6 +6,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use heliostat_base::call;
 use rustix::process::{geteuid, Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
@@ -13,9 +14,28 @@ const USERS: &str = "/etc/passwd";
 /// The group of a user that the machine has no entry of.
 const NO_GROUP: u32 = 65534;
 
-/// Whose a file is; nothing where it is not there, or a link somewhere else.
-pub fn owner_of(path: &Path) -> Option<u32> {
-    std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file).map(|it| it.uid())
+/// A file, and whose it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owned {
+    /// The user.
+    pub uid: u32,
+    device: u64,
+    inode: u64,
+}
+
+impl Owned {
+    /// The file at this path; nothing where it is not there, or a link somewhere else.
+    pub fn at(path: &Path) -> Option<Owned> {
+        let found = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        Some(Owned { uid: found.uid(), device: found.dev(), inode: found.ino() })
+    }
+
+    /// Whether this descriptor has the same file open. Whoever owns a folder on the path may have put
+    /// another file there meanwhile, which is to be read with its own owner's rights.
+    pub fn is_open_as(&self, fd: i32) -> bool {
+        call::birth(fd)
+            .is_some_and(|(which, _)| (which.device, which.inode) == (self.device, self.inode))
+    }
 }
 
 /// Gives this thread the rights of a user, and no others any more.
@@ -58,6 +78,9 @@ fn group_in(users: &str, uid: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     const NOBODY: u32 = 65534;
@@ -67,6 +90,22 @@ mod tests {
         let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:100:Ada:/:/bin/sh\n";
         assert_eq!((group_in(users, 1000), group_in(users, 0)), (Some(100), Some(0)));
         assert_eq!(group_in(users, 7), None);
+    }
+
+    #[test]
+    fn a_file_that_was_put_in_anothers_place_is_recognised() {
+        let path = std::env::temp_dir().join(format!("heliostatd-owned-{}", std::process::id()));
+        std::fs::write(&path, "one").expect("written");
+        let (owned, one) = (Owned::at(&path).expect("there"), File::open(&path).expect("open"));
+        let other = path.with_extension("other");
+        std::fs::write(&other, "two").expect("written");
+        std::fs::rename(&other, &path).expect("moved");
+        let two = File::open(&path).expect("open");
+        assert!(owned.is_open_as(one.as_raw_fd()) && !owned.is_open_as(two.as_raw_fd()));
+        std::fs::remove_file(&path).expect("removed");
+        std::os::unix::fs::symlink("/etc/passwd", &path).expect("made");
+        assert_eq!(Owned::at(&path), None);
+        std::fs::remove_file(path).expect("removed");
     }
 
     #[test]
