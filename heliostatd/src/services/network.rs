@@ -55,7 +55,7 @@ impl Service for NetworkStreams {
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
-        own_request(&asked, "the network service", delegated::check)?;
+        own_request(&asked, "the network service", delegated::asked)?;
         daemon.open_carried(asked.session)
     }
 

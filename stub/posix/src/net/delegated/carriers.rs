@@ -89,7 +89,7 @@ pub fn forget_link(link: i32) {
 }
 
 fn open(standing: &Standing) -> Option<Carrier> {
-    let request = Request::Own(delegated::request());
+    let request = Request::Own(delegated::request(None));
     let (reply, fds) = session::ask_in(standing.epoch, &request, &[]).ok()?;
     let Reply::Own(own) = reply else { return None };
     let entry = delegated::granted(&own).ok()?;
