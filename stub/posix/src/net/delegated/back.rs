@@ -1,7 +1,8 @@
 //! The socket comes back to its descriptor, with each direction exactly where it is.
 //!
 //! ```text
-//! asked for:     wish, bell --> the loop stops, SWITCHED, closes its ends --> positions are the lanes'
+//! asked for:     wish --> between two turns of the loop's the socket is taken --> positions are the lanes'
+//!                within one: bell --> the loop stops, SWITCHED, closes its ends --> likewise
 //! loop killed:   the shadow has ended without a flag --> positions are the kernel's:
 //!                received and not published: published here; sent and not consumed: consumed here
 //! then:          what is left in the outgoing lane goes to the socket, the socket to the number
@@ -16,17 +17,17 @@ use heliostat_backend_tcp::Positions;
 use heliostat_base::{call, clock};
 use heliostat_ring::stream::Corrupt;
 
-use super::hidden;
+use super::{door, hidden};
 use crate::net::carried::{is_carried, is_lost};
 use crate::net::channel::Side;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Connection, Socket, Stream};
+use crate::net::socket::{index_of, Connection, Socket, Stream};
 use crate::net::{relay, shadow, watch};
 use crate::owner;
 use crate::table::{self, DescriptorKind};
 
-/// A loop that is asked answers within a turn; one that is stopped is not waited for longer.
-const ANSWER_NS: u64 = 2_000_000_000;
+/// A turn takes less than a millisecond; a loop that was stopped within one is not waited for longer.
+const TURN_NS: u64 = 30_000_000_000;
 /// Between two looks at one that was rung for.
 const LOOK_NS: u64 = 1_000_000;
 /// Room asked of the kernel for what was not sent yet.
@@ -64,6 +65,9 @@ pub fn take_back(connection: Connection<'_>, is_complete: bool) -> TakenBack {
     }
     match is_complete && relay::start(Connection::new(fd, socket, stream)) {
         true => {
+            if owner::is_borrowed() {
+                door::show_twin(fd, index_of(socket));
+            }
             socket.receiver.lock().stream = None;
             TakenBack::Settled
         }
@@ -97,7 +101,8 @@ fn move_back(connection: Connection<'_>, hidden: i32) -> bool {
     is_sent
 }
 
-/// Waits until the loop has let go, or is seen to be gone; false when it does neither.
+/// Stops the loop between two turns, or waits until it has let go, or is seen to be gone; false when it
+/// was stopped within a turn.
 fn stop_loop(connection: Connection<'_>) -> bool {
     let Connection { fd, socket, stream } = connection;
     let has_let_go = || stream.incoming.flags() & (SWITCHED | RESET) != 0;
@@ -105,15 +110,25 @@ fn stop_loop(connection: Connection<'_>) -> bool {
         return true;
     }
     stream.incoming.want_native();
+    let takes = || {
+        let is_taken = stream.outgoing.take_turns(); // T1
+        if is_taken {
+            stream.incoming.raise(SWITCHED);
+        }
+        is_taken
+    };
+    if takes() {
+        return true;
+    }
     stream.outgoing.count_bell();
     if call::send(fd, &[0], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).is_err() {
         stream.outgoing.uncount_bell();
     }
-    let ends = clock::monotonic_ns() + ANSWER_NS;
+    let ends = clock::monotonic_ns() + TURN_NS;
     while clock::monotonic_ns() < ends {
         let mut fds = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];
         let told = call::ppoll(&mut fds, Some(LOOK_NS), None);
-        if told == Ok(1) || has_let_go() {
+        if told == Ok(1) || has_let_go() || takes() {
             return true;
         }
     }
@@ -142,8 +157,12 @@ fn recover(hidden: i32, socket: &Socket, stream: &Stream) -> Result<(), Corrupt>
     Ok(())
 }
 
-/// Every number of this process that was the shadow's is the socket's.
+/// Every number of this process that was the shadow's is the socket's. A child of vfork has numbers of
+/// its own, of which no table knows.
 fn put_back(connection: Connection<'_>, hidden: i32) {
+    if owner::is_borrowed() {
+        return put(hidden, connection.fd);
+    }
     let index = connection.index();
     watch::life::withdraw_shadow(index);
     for (number, kind) in table::walk(0, u32::MAX) {
@@ -151,12 +170,10 @@ fn put_back(connection: Connection<'_>, hidden: i32) {
             put(hidden, number);
         }
     }
-    if table::kind(connection.fd) != DescriptorKind::Socket(index) {
-        put(hidden, connection.fd); // a child of vfork has put the connection there
-    }
 }
 
-fn put(hidden: i32, number: i32) {
+/// Puts a copy of `hidden` at `number`.
+pub fn put(hidden: i32, number: i32) {
     if hidden == 0 {
         return;
     }
@@ -189,22 +206,6 @@ fn forget_shadow(socket: &Socket, stream: &Stream) {
         flag.store(false, Release);
     }
     socket.shadow_error.store(0, Release);
-}
-
-/// A child of vfork has taken the connection back for itself; this process does so when it comes to it.
-#[cold]
-pub fn finish_swap(fd: i32, socket: &Socket) {
-    let hidden = socket.carried.load(Acquire);
-    if hidden != 0 && !owner::is_borrowed() {
-        put(hidden, fd);
-        hidden::drop_hidden(socket);
-    }
-}
-
-/// A child of vfork has put the connection at the number `fd`, where no table knows it: what was taken
-/// back takes that place too.
-pub fn put_renamed(fd: i32, socket: &Socket) {
-    put(socket.carried.load(Acquire), fd);
 }
 
 /// Before a connection is closed: true when its loop is gone, and the rest is to be sent here.
