@@ -20,7 +20,7 @@ use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
-use crate::offload;
+use crate::{network, offload};
 use crate::place::surroundings;
 use crate::program;
 use crate::recover;
@@ -183,6 +183,7 @@ fn prepare(
     let started = ensured.map_err(no_control)?;
     let kernel_cores = crate::cores::join(&here);
     offload::set_cores(environment, arguments, &kernel_cores);
+    network::set(environment, arguments, &kernel_cores)?;
     // What else there is to say the stub says, once for the whole tree of programs.
     if started && arguments.verbose {
         say(format_args!("control plane started: {}", socket.display()));

@@ -9,7 +9,7 @@ use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
-    Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
+    CarryRules, Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
     Memory, Network, Offload, ProgramRules, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
@@ -50,6 +50,7 @@ const SECTIONS: &[&str] = &[
     "durable",
     "cores",
     "offload",
+    "carry",
 ];
 /// Rules in one configuration: each is looked at for every open.
 const RULES_MAX: usize = 1024;
@@ -137,6 +138,9 @@ fn read_services(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigEr
 fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
     if let Some(field) = root.field("durable") {
         config.durable = Durable::read(&field)?;
+    }
+    if let Some(field) = root.field("carry") {
+        config.carry = CarryRules::read(&field)?;
     }
     if let Some(field) = root.field("offload") {
         config.offload = Offload::read(&field)?;
