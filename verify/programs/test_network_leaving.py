@@ -93,7 +93,7 @@ os.execv("/bin/cat", ["cat"])
         kernel_view.wait_until(lambda: "behind exec" in server.output(), 60, "what came after exec")
 
 
-@pytest.mark.parametrize("way", ["fork"])
+@pytest.mark.parametrize("way", ["fork", "spawn"])
 def test_a_child_that_gets_the_connection_serves_it(harness, way):
     program = """
 import os, socket, subprocess, sys

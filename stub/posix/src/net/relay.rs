@@ -77,7 +77,9 @@ fn stand_in(fd: i32, index: u32, work: impl FnOnce(i32)) -> bool {
         Ok(Detached::Parent) => {
             let _ = call::close(far);
             let Some(new) = take_twin(near) else { return false };
-            watch::life::withdraw_shadow(index);
+            if !owner::is_borrowed() {
+                watch::life::withdraw_shadow(index);
+            }
             call::replace(new, fd).is_ok()
         }
         Err(_) => {

@@ -46,6 +46,11 @@ pub fn hide_owned(fd: OwnedFd) -> Result<i32, Errno> {
     hide(fd.as_raw_fd())
 }
 
+/// Whether there is one.
+pub fn is_any() -> bool {
+    COUNT.load(Relaxed) != 0
+}
+
 /// Closes one.
 pub fn close_hidden(fd: i32) {
     if table::kind(fd) == DescriptorKind::Hidden && table::take(fd) == DescriptorKind::Hidden {
