@@ -14,6 +14,7 @@ use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 
 use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
 use heliostat_backend_tcp::Positions;
+use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use heliostat_ring::stream::Corrupt;
 
@@ -32,6 +33,10 @@ const TURN_NS: u64 = 30_000_000_000;
 const LOOK_NS: u64 = 1_000_000;
 /// Room asked of the kernel for what was not sent yet.
 const REST_BYTES: i32 = 1 << 20;
+/// What it gives at most to who asks (twice net.core.wmem_max, as Linux is delivered).
+const ROOM_ASKED_MAX: i32 = 2 * 212_992;
+/// So long a peer is waited for that has not read what was sent before.
+const ROOM_NS: u64 = 50_000_000;
 
 /// What became of a connection that was taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,59 +51,72 @@ pub enum TakenBack {
 
 /// Takes the socket of a carried connection back. The caller holds the lock of leaving.
 pub fn take_back(connection: Connection<'_>, is_complete: bool) -> TakenBack {
-    let Connection { fd, socket, stream } = connection;
-    let hidden = socket.carried.load(Acquire);
-    let is_whole = move_back(connection, hidden);
-    if !is_whole {
+    let hidden = connection.socket.carried.load(Acquire);
+    let taken = move_back(connection, hidden, is_complete);
+    if taken == TakenBack::Lost {
         put_back(connection, hidden);
     }
     if !owner::is_borrowed() {
-        hidden::drop_hidden(socket);
+        hidden::drop_hidden(connection.socket);
     }
-    if !is_whole {
-        return TakenBack::Lost;
-    }
-    forget_shadow(socket, stream);
-    if stream.incoming.unread() == Ok(0) {
-        socket.receiver.lock().leave();
-        return TakenBack::Settled;
-    }
-    match is_complete && relay::start(Connection::new(fd, socket, stream)) {
-        true => {
-            if owner::is_borrowed() {
-                door::show_twin(fd, index_of(socket));
-            }
-            socket.receiver.lock().stream = None;
-            TakenBack::Settled
-        }
-        false => TakenBack::Reading,
-    }
+    taken
 }
 
-/// Stops the loop, and puts the socket and what was not sent in its place; false where that cannot be.
-fn move_back(connection: Connection<'_>, hidden: i32) -> bool {
+/// Stops the loop, and puts the socket and what was not sent in its place. Nobody reads or writes meanwhile.
+fn move_back(connection: Connection<'_>, hidden: i32, is_complete: bool) -> TakenBack {
     let Connection { socket, stream, .. } = connection;
-    let _receiver = socket.receiver.lock();
+    let mut receiver = socket.receiver.lock();
     let _reading = side_lock::enter(socket, stream, Half::Reading);
     let mut sender = socket.sender.lock();
     let _writing = side_lock::enter(socket, stream, Half::Writing);
     if !stop_loop(connection) || stream.incoming.flags() & RESET != 0 {
-        return false;
+        return TakenBack::Lost;
     }
     if stream.incoming.flags() & SWITCHED == 0 && recover(hidden, socket, stream).is_err() {
-        return false;
+        return TakenBack::Lost;
     }
     stream.outgoing.push();
-    let rest = stream.outgoing.take_back().unwrap_or_default();
+    let mut rest = stream.outgoing.take_back().unwrap_or_default();
     let _ = stream.outgoing.account(rest.len() as u64);
     put_back(connection, hidden);
     sender.stream = None;
-    let is_sent = send_rest(hidden, &rest);
+    rest.drain(..send_rest(hidden, &rest));
     shadow::options::restore_delay(hidden, socket);
-    if socket.write_shut.load(Relaxed) {
+    if rest.is_empty() && socket.write_shut.load(Relaxed) {
         let _ = call::shutdown(hidden, libc::SHUT_WR);
     }
-    is_sent
+    forget_shadow(socket, stream);
+    let is_read = stream.incoming.unread() == Ok(0);
+    match (rest.is_empty(), is_read || !is_complete) {
+        (true, true) if is_read => {
+            receiver.leave();
+            TakenBack::Settled
+        }
+        (true, true) => TakenBack::Reading,
+        (is_sent, _) => match leave_to_relay(connection, rest) {
+            true => {
+                receiver.stream = None;
+                TakenBack::Settled
+            }
+            false if is_sent => TakenBack::Reading,
+            false => TakenBack::Lost,
+        },
+    }
+}
+
+/// What the socket does not take, and what is unread in the ring, is a relay's to carry, whose other end
+/// takes the descriptor's place; false where there can be none.
+fn leave_to_relay(connection: Connection<'_>, rest: Vec<u8>) -> bool {
+    let Connection { fd, socket, .. } = connection;
+    let has_rest = !rest.is_empty();
+    let is_started = relay::start(connection, rest);
+    if is_started && has_rest && socket.write_shut.load(Relaxed) {
+        let _ = call::shutdown(fd, libc::SHUT_WR);
+    }
+    if is_started && owner::is_borrowed() {
+        door::show_twin(fd, index_of(socket));
+    }
+    is_started
 }
 
 /// Stops the loop between two turns, or waits until it has let go, or is seen to be gone; false when it
@@ -182,21 +200,33 @@ pub fn put(hidden: i32, number: i32) {
     }
 }
 
-/// What lay in the outgoing lane, in front of all that the program writes from now on. False when the
-/// kernel does not take it.
-fn send_rest(hidden: i32, rest: &[u8]) -> bool {
+/// What lay in the outgoing lane, in front of all that the program writes from now on: how much of it the
+/// kernel takes. A peer that reads makes room soon.
+fn send_rest(hidden: i32, rest: &[u8]) -> usize {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let (mut sent, mut is_wide) = (0, false);
+    let ends = clock::monotonic_ns() + ROOM_NS;
     while sent < rest.len() {
         match call::send(hidden, &rest[sent..], flags) {
             Ok(count) => sent += count,
-            Err(_) if !std::mem::replace(&mut is_wide, true) => {
-                let _ = call::set_option(hidden, libc::SOL_SOCKET, libc::SO_SNDBUF, REST_BYTES);
+            Err(_) if !std::mem::replace(&mut is_wide, true) => widen(hidden),
+            Err(Errno(libc::EAGAIN)) if clock::monotonic_ns() < ends => {
+                let mut fds = [libc::pollfd { fd: hidden, events: libc::POLLOUT, revents: 0 }];
+                let _ = call::ppoll(&mut fds, Some(LOOK_NS), None);
             }
-            Err(_) => return false,
+            // Of a connection that is broken nothing is lost with it.
+            Err(errno) => return if errno == Errno(libc::EAGAIN) { sent } else { rest.len() },
         }
     }
-    true
+    sent
+}
+
+/// Gives the socket more room, unless the kernel has given it as much by itself: asked for, it is less.
+fn widen(hidden: i32) {
+    let room = call::option(hidden, libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
+    if room < ROOM_ASKED_MAX {
+        let _ = call::set_option(hidden, libc::SOL_SOCKET, libc::SO_SNDBUF, REST_BYTES);
+    }
 }
 
 /// The shadow is gone, and with it its bells and its end, which were none of the connection's.
