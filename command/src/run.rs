@@ -20,7 +20,6 @@ use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
-use crate::{network, offload};
 use crate::place::surroundings;
 use crate::program;
 use crate::recover;
@@ -28,6 +27,7 @@ use crate::require;
 use crate::say::say;
 use crate::sites::cache_sites;
 use crate::stub::find_stub;
+use crate::{network, offload};
 use crate::{sealed, sealing};
 
 /// For a pattern: any file that is seen to be appended to and flushed.

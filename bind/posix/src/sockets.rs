@@ -13,7 +13,8 @@ use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
 use heliostat_stub_posix::net::option::Asked;
 use heliostat_stub_posix::net::{
-    accept as stub_accept, carried, close, connecting, demote, listen as stub_listen, option, shadow, shared,
+    accept as stub_accept, carried, close, connecting, demote, listen as stub_listen, option,
+    shadow, shared,
 };
 use heliostat_stub_posix::table::{self, DescriptorKind};
 

@@ -8,8 +8,7 @@ use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::offload::STAGES_VARIABLE;
 use heliostat_abi::place::{
     DIRECT_VARIABLE, IMAGE_VARIABLE, NETWORK_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE,
-    SOCKET_VARIABLE,
-    VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
+    SOCKET_VARIABLE, VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
 };
 use heliostat_abi::session::report::Counter;
 use heliostat_abi::stream::carry::Carry;

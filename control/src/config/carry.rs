@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_fits_is_taken() {
-        let text = "[[carry]]\nprogram = \"redis-server\"\ncores = \"2-3\"\n[[carry]]\nprogram = \"*\"\n";
+        let text =
+            "[[carry]]\nprogram = \"redis-server\"\ncores = \"2-3\"\n[[carry]]\nprogram = \"*\"\n";
         let rules = CarryRules::of_text(text).expect("right");
         let cores = CarryRule::Cores(CpuMask::parse("2-3").expect("a list"));
         assert_eq!(rules.of_program("redis-server"), Some(&cores));

@@ -82,11 +82,7 @@ fn each_loop(daemon: &Daemon) -> impl Iterator<Item = &CarrierState> {
 impl Daemon {
     /// Makes a channel to the network service, whatever the rule says where it is told which cores:
     /// [channel memory, link].
-    fn open_carried(
-        &mut self,
-        id: ObjectId,
-        cores: Option<CpuRanges>,
-    ) -> Result<Answer, Refused> {
+    fn open_carried(&mut self, id: ObjectId, cores: Option<CpuRanges>) -> Result<Answer, Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         let is_off = self.parts.config.network.delegate == When::Never;
         if is_off || (cores.is_none() && !self.carries()) {
@@ -123,8 +119,7 @@ impl Daemon {
     /// that no loop has yet are the owner's to give.
     fn loop_for(&mut self, id: ObjectId, cores: Option<CpuRanges>) -> Result<usize, Refused> {
         let config = self.parts.config.network.clone();
-        let cores: Vec<usize> =
-            cores.map_or(Vec::new(), |cores| cores.mask().iter().collect());
+        let cores: Vec<usize> = cores.map_or(Vec::new(), |cores| cores.mask().iter().collect());
         let may_start = self.is_owner(id);
         let failed = |error: std::io::Error| {
             error!(%error, "a loop of the network service cannot start");

@@ -18,7 +18,8 @@ use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
 use crate::net::{
-    accept, along, carried, close, connect, connecting, delegated, demote, hold, listen, shared_set, side_lock, switch,
+    accept, along, carried, close, connect, connecting, delegated, demote, hold, listen,
+    shared_set, side_lock, switch,
 };
 use crate::net::{commit, shared, unflushed};
 use crate::owner::{self, is_borrowed};
@@ -249,7 +250,9 @@ pub fn before_exec() -> bool {
     for (fd, kind) in known {
         match kind {
             DescriptorKind::Socket(index) if !stays_open(fd) => give_holder_back(index),
-            DescriptorKind::Socket(index) if carried::is_carried(socket::at(index)) && is_borrowed() => {
+            DescriptorKind::Socket(index)
+                if carried::is_carried(socket::at(index)) && is_borrowed() =>
+            {
                 along::take_along(fd, index);
             }
             DescriptorKind::Socket(index) => {

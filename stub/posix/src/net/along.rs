@@ -3,7 +3,7 @@
 //! The child's program knows no lane, and finds at its number what the kernel has. So it leaves before
 //! the child duplicates it, or keeps it over its exec.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use heliostat_base::sync::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::code::Native;
 use heliostat_base::call;
@@ -29,9 +29,8 @@ pub fn take_along(fd: i32, index: u32) {
 /// The same of a number that no table knows: the shadow is told by its inode.
 pub fn take_renamed_along(fd: i32) {
     let Some(inode) = call::inode(fd) else { return };
-    let is_it = |socket: &Socket| {
-        carried::is_carried(socket) && socket.shadow_inode.load(Relaxed) == inode
-    };
+    let is_it =
+        |socket: &Socket| carried::is_carried(socket) && socket.shadow_inode.load(Relaxed) == inode;
     if let Some((index, _)) = socket::each_live().find(|(_, socket)| is_it(socket)) {
         take_along(fd, index);
     }

@@ -8,8 +8,8 @@
 //! epoll set its entry is taken over; a process of several threads that has it in none may be inside
 //! poll(2), and keeps it native.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use heliostat_base::sync::AtomicBool;
+use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 
 use heliostat_abi::code::Native;
 use heliostat_abi::session::report::Path;

@@ -19,11 +19,11 @@ mod door;
 mod habit;
 mod hidden;
 
-pub use back::{is_lost_at_close, put, take_back, TakenBack};
+pub use back::{is_lost_at_close, take_back, TakenBack};
 pub use begin::{accepted, completed, connected, may_carry};
 pub use carriers::{configure, forget_link};
 pub use door::{follow_child, is_due, note_left, open as open_door};
-pub use hidden::{close_hidden, drop_hidden, owned};
+pub use hidden::{close_hidden, drop_hidden, owned, put};
 
 /// In the child of a fork: what the parent has is not for connections of ours.
 pub fn reset_in_forked_child() {

@@ -18,6 +18,7 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use heliostat_ring::stream::Corrupt;
 
+use super::hidden::put;
 use super::{door, hidden};
 use crate::net::carried::{is_carried, is_lost};
 use crate::net::channel::Side;
@@ -187,16 +188,6 @@ fn put_back(connection: Connection<'_>, hidden: i32) {
         if kind == DescriptorKind::Socket(index) {
             put(hidden, number);
         }
-    }
-}
-
-/// Puts a copy of `hidden` at `number`.
-pub fn put(hidden: i32, number: i32) {
-    if hidden == 0 {
-        return;
-    }
-    if let Ok(copy) = heliostat_base::fd::duplicate(hidden) {
-        let _ = call::replace(copy.into_raw(), number);
     }
 }
 

@@ -15,8 +15,7 @@ use heliostat_base::sync::AtomicBool;
 use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 use heliostat_base::{call, packet};
 
-use super::back::put;
-use super::hidden;
+use super::hidden::{self, put};
 use crate::net::socket::{self, Socket};
 use crate::net::{carried, watch};
 use crate::owner;
