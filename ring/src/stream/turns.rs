@@ -25,9 +25,8 @@ impl<P: Place> Lane<P> {
 
     /// Loop: all that it has moved stands in the lanes.
     pub fn end_turn(&self) {
-        // A program that has written here meanwhile has itself to thank for what it loses.
+        // T1. A program that has written here meanwhile has itself to thank for what it loses.
         let _ = self.place.u32(at::TURNS).compare_exchange(TURN, FREE, SeqCst, Relaxed);
-        // T1
     }
 
     /// Program: takes the socket back; false during a turn.
