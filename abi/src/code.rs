@@ -142,6 +142,7 @@ numbered! {
         Undecided = 32 => "not used yet since it was accepted, while the other end was still inside connect(2)",
         LoopEnded = 33 => "the network service ended, and the connection went on where it was",
         NoDescriptors = 34 => "the program has no descriptors left for the network service",
+        ShortLived = 35 => "the network service leaves it to the kernel: the program's last connections were short",
     }
 }
 

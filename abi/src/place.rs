@@ -48,6 +48,9 @@ pub const DURABLE_LOG_VARIABLE: &str = "HELIOSTAT_DURABLE_LOG";
 pub const OFFLOAD_VARIABLE: &str = "HELIOSTAT_OFFLOAD";
 /// Environment variable of the kernel cores that make those calls, as numbers with commas between.
 pub const OFFLOAD_CORES_VARIABLE: &str = "HELIOSTAT_OFFLOAD_CORES";
+/// Environment variable of what the program wants of the network service, as `heliostat run
+/// --network-cores` tells it (`stream::carry::Carry`).
+pub const NETWORK_VARIABLE: &str = "HELIOSTAT_NETWORK";
 /// Environment variable that says that the stub's variables were put into an environment that had
 /// been cleared: they are gone, with it, when the program begins.
 pub const PUT_BACK_VARIABLE: &str = "HELIOSTAT_PUT_BACK";

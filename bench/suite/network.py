@@ -9,6 +9,7 @@ connections, is one for sixteen cores, where the loop has a core that nobody els
 from __future__ import annotations
 
 import os
+import shutil
 
 import redis_load
 from heliostat_run import Harness, Side
@@ -29,6 +30,10 @@ def once(harness: Harness, server: redis_load.Server, load: Load, requests: int)
 
 
 def measure(bench: Bench) -> list[Result]:
+    missing = [name for name in ("redis-server", "redis-benchmark") if not shutil.which(name)]
+    if missing:
+        print(f"  redis is skipped: {', '.join(missing)} is not installed", flush=True)
+        return []
     servers = {"plain": redis_load.start(bench.harness, PLAIN, FREE)}
     if bench.harness.plain:
         return rows(bench, servers, bench.harness)

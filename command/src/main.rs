@@ -22,6 +22,7 @@ mod log;
 mod memory;
 mod mount;
 mod names;
+mod network;
 mod offload;
 mod order;
 mod place;

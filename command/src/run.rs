@@ -20,7 +20,6 @@ use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::libc_image::image as image_of_libc;
-use crate::offload;
 use crate::place::surroundings;
 use crate::program;
 use crate::recover;
@@ -28,6 +27,7 @@ use crate::require;
 use crate::say::say;
 use crate::sites::cache_sites;
 use crate::stub::find_stub;
+use crate::{network, offload};
 use crate::{sealed, sealing};
 
 /// For a pattern: any file that is seen to be appended to and flushed.
@@ -183,6 +183,7 @@ fn prepare(
     let started = ensured.map_err(no_control)?;
     let kernel_cores = crate::cores::join(&here);
     offload::set_cores(environment, arguments, &kernel_cores);
+    network::set(environment, arguments, &kernel_cores)?;
     // What else there is to say the stub says, once for the whole tree of programs.
     if started && arguments.verbose {
         say(format_args!("control plane started: {}", socket.display()));

@@ -4,6 +4,7 @@
 //! what would be right, and refuses keys it does not know, because a misspelt limit that is
 //! silently ignored is worse than none.
 
+mod carry;
 mod cluster;
 mod cores;
 mod durable;
@@ -19,6 +20,7 @@ mod read;
 mod rpc;
 mod store;
 
+pub use carry::{CarryRule, CarryRules, NoCarryRule};
 pub use cluster::{
     Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport, EtcdAccess,
 };
@@ -72,6 +74,8 @@ pub struct Config {
     pub network: Network,
     /// Durable files of programs that are run by this configuration.
     pub durable: Durable,
+    /// Programs whose connections the network service carries whatever the rule says, or never.
+    pub carry: CarryRules,
     /// Programs whose calls kernel cores make.
     pub offload: Offload,
     /// The store, and areas of it.

@@ -244,6 +244,11 @@ fn every_hand_of_the_corpus_means_one_thing_or_nothing() {
                 assert_eq!(delegated::granted(&delegated::reply(&entry)), Ok(entry));
                 meant += 1;
             }
+            let request = Own { number: delegated::CHANNEL, body: body(&bytes) };
+            if let Ok(wanted) = delegated::asked(&request) {
+                assert_eq!(delegated::request(wanted), request);
+                meant += 1;
+            }
         }
     }
     assert!(meant > 20, "the corpus has {meant} records that mean something");

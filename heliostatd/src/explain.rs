@@ -18,7 +18,7 @@ use crate::memory::{OffloadedGroups, Report};
 use crate::peers::{Peers, PLACES_MAX};
 use crate::refused::Refused;
 use crate::state::connection::{Connection, Session};
-use crate::state::counts::add;
+use crate::state::counts::{add, NativeCounts};
 
 /// What all sessions of a process add up to. A process may have many, whose reports are as long as
 /// it likes: so many connections are listed as one report has places for.
@@ -28,7 +28,7 @@ struct Sums {
     whole: Option<Native>,
     entries: Vec<(ObjectId, Entry)>,
     counters: [u64; COUNTER_NAMES.len()],
-    reasons: [u64; Native::ALL.len()],
+    reasons: NativeCounts,
     file_reasons: [u64; Unmapped::ALL.len()],
     unheld_reasons: [u64; Unheld::ALL.len()],
     unlogged_reasons: [u64; Unlogged::ALL.len()],
@@ -72,7 +72,7 @@ impl Daemon {
             "connections": sums.entries.iter().map(each).collect::<Vec<_>>(),
             "all_listed": peers.is_complete && !sums.is_cut,
             "counters": counters_json(&sums.counters),
-            "reasons": reasons_json(Native::ALL, &sums.reasons),
+            "reasons": reasons_json(Native::ALL, &sums.reasons.0),
             "file_reasons": reasons_json(Unmapped::ALL, &sums.file_reasons),
             "unheld_reasons": reasons_json(Unheld::ALL, &sums.unheld_reasons),
             "unlogged_reasons": reasons_json(Unlogged::ALL, &sums.unlogged_reasons),
@@ -112,7 +112,7 @@ impl Daemon {
         sums.whole = sums.whole.or(session.report.whole());
         sums.list(id, &session.report);
         add(&mut sums.counters, &session.report.counters());
-        add(&mut sums.reasons, &session.report.reasons());
+        add(&mut sums.reasons.0, &session.report.reasons());
         add(&mut sums.file_reasons, &session.report.file_reasons());
         add(&mut sums.unheld_reasons, &session.report.unheld_reasons());
         add(&mut sums.unlogged_reasons, &session.report.unlogged_reasons());

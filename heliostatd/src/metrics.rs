@@ -93,7 +93,7 @@ impl Daemon {
 
     fn add_stub_counters(&self, registry: &mut Registry) {
         let mut sums = self.counts.ended;
-        let mut reasons = self.counts.ended_reasons;
+        let mut reasons = self.counts.ended_reasons.0;
         let mut of_files = self.counts.ended_file_reasons;
         for (_, connection) in self.connections.iter() {
             if let Some(session) = &connection.session {

@@ -14,7 +14,8 @@
 //! - `D1`, `D2` sleep words: set, full fence, look again, sleep; against publish, full fence, look
 //!   at the sleep word. One of both sees the other (Dekker), so no wake-up is lost;
 //! - `D3` the silent wish: made, full fence, look at what was published and rung; against publish or
-//!   count a bell, full fence, look at the wish. So the reader knows that nothing is under way.
+//!   count a bell, full fence, look at the wish. So the reader knows that nothing is under way;
+//! - `T1` all that a loop has moved before its turn's end: who takes the turns sees it in the lanes.
 
 mod file;
 mod held;
@@ -22,6 +23,7 @@ mod place;
 mod prefix;
 mod socket;
 mod stamps;
+mod turns;
 mod unpublished;
 mod words;
 
@@ -150,7 +152,7 @@ impl<P: Place> Lane<P> {
         for word in [at::FLAGS, at::BELLS, at::READER_ASLEEP, at::WANT_NATIVE] {
             self.place.u32(word).store(0, Relaxed);
         }
-        for word in [at::WRITER_ASLEEP, at::DRAINED] {
+        for word in [at::WRITER_ASLEEP, at::DRAINED, at::TURNS] {
             self.place.u32(word).store(0, Relaxed);
         }
         self.forget_stamps();

@@ -93,7 +93,7 @@ os.execv("/bin/cat", ["cat"])
         kernel_view.wait_until(lambda: "behind exec" in server.output(), 60, "what came after exec")
 
 
-@pytest.mark.parametrize("way", ["fork"])
+@pytest.mark.parametrize("way", ["fork", "spawn"])
 def test_a_child_that_gets_the_connection_serves_it(harness, way):
     program = """
 import os, socket, subprocess, sys
@@ -115,3 +115,46 @@ while True:
             assert ask(client, message) == message
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1) == b""
+
+
+FILLS = {
+    "option": ("setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)", "sock.close()"),
+    "half_closed": ("shutdown(socket.SHUT_WR); sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)", "sys.stdin.read()"),
+    "closed": ("setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)", "sys.exit()"),
+}
+
+
+@pytest.mark.parametrize("how", FILLS)
+def test_what_a_peer_does_not_read_is_not_lost_when_the_connection_leaves(harness, how):
+    """Lane and socket are full: the program leaves, writes on, and its peer reads only then."""
+    leave, end = FILLS[how]
+    program = f"""
+import random, select, socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+sock = listener.accept()[0]
+assert sock.recv(1) == b"x"
+sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2_000_000)
+sock.setblocking(False)
+source, sent = random.Random(8).randbytes(30_000_000), 0
+while select.select([], [sock], [], 1)[1]:
+    try: sent += sock.send(source[sent : sent + 65536])
+    except BlockingIOError: pass
+sock.{leave}
+print(sent, flush=True)
+sock.setblocking(True)
+if {how != "half_closed"}: sock.sendall(b"behind it")
+{end}
+"""
+    reading, writing = os.pipe()
+    port, server = start_server(harness, program, stdin=reading)
+    with socket.socket() as client:
+        client.settimeout(60)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"x")
+        kernel_view.wait_until(lambda: server.output() or server.process.poll() is not None, 60, "a connection that has left")
+        assert server.output(), server.errors()
+        received = client.makefile("rb").read()
+    os.close(writing)
+    expected = random.Random(8).randbytes(30_000_000)[: int(server.output())]
+    assert received == expected + (b"" if how == "half_closed" else b"behind it")

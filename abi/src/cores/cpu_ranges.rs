@@ -22,7 +22,7 @@ impl CpuRanges {
         self.0
     }
 
-    pub(super) fn encode(&self, w: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, w: &mut Writer<'_>) {
         let ranges = self.0.ranges();
         for place in 0..RANGES_MAX {
             let (first, end) = ranges.get(place).map_or((0, 0), |(first, last)| (*first, last + 1));
@@ -31,7 +31,7 @@ impl CpuRanges {
     }
 
     /// The ranges in foreign bytes: ascending, apart, none after the first that is empty.
-    pub(super) fn decode(r: &mut Reader<'_>) -> Result<CpuRanges, WireError> {
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<CpuRanges, WireError> {
         let mut mask = CpuMask::EMPTY;
         let (mut least, mut is_over) = (0, false);
         for _ in 0..RANGES_MAX {

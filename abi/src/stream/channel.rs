@@ -47,7 +47,7 @@
 //! 88   held until u64       monotonic ns from which R may take them nonetheless W
 //! 128  head u64             bytes ever read                R
 //! 136  writer asleep u32    set by W, exchanged to 0 by R
-//! 192  reserved u32
+//! 192  turns u32            R's, where a loop has the socket: who may move bytes (`stream::delegated`)
 //! 196  drained u32          bell bytes taken off the shadow R side only
 //! 200  taken u64            bytes of the prefix taken off the shadow   R side only
 //! ```
@@ -145,6 +145,8 @@ pub mod direction {
     pub const WANT_NATIVE: usize = 28;
     /// The writer sleeps until there is room.
     pub const WRITER_ASLEEP: usize = 136;
+    /// In what a loop sends: 0, 1 while the loop moves bytes, 2 once the program has the socket again.
+    pub const TURNS: usize = 192;
     /// Bell bytes the reading side has taken off the shadow.
     pub const DRAINED: usize = 196;
     /// Bytes of the prefix that the reading side has taken off the shadow.

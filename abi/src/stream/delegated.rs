@@ -5,11 +5,12 @@
 //! channel; every later connection is one message on the channel's *link*.
 //!
 //! ```text
-//! Channel   -                                    reply [channel memory, link]: an entry, 32 bytes
+//! Channel   is forced u32, cores 48              reply [channel memory, link]: an entry, 32 bytes
 //! Hand      kind u32, slot u32, generation u32, 0 u32      on the link: [the socket, a shadow's end]
 //! ```
 //! The session has the client's end of every slot, whichever side called connect(2).
 
+use crate::cores::CpuRanges;
 use crate::session::record::{ChannelEntry, OwnReply, OwnRequest};
 use crate::session::record::{REPLY_BODY_BYTES, REQUEST_BODY_BYTES};
 use crate::wire::{Reader, WireError, Writer};
@@ -25,20 +26,36 @@ pub const HAND_BYTES: usize = 16;
 /// What a message on a link begins with: "HAND".
 const HAND: u32 = u32::from_le_bytes(*b"HAND");
 
-/// The request for a channel.
-pub const fn request() -> OwnRequest {
-    OwnRequest { number: CHANNEL, body: [0; REQUEST_BODY_BYTES] }
+/// The request for a channel, whose connections are carried where the measured rule says so; or
+/// whatever it says, by loops on `cores`, of which none means any.
+pub fn request(cores: Option<CpuRanges>) -> OwnRequest {
+    let mut body = [0; REQUEST_BODY_BYTES];
+    if let Some(cores) = cores {
+        let mut w = Writer::new(&mut body);
+        w.u32(1);
+        cores.encode(&mut w);
+    }
+    OwnRequest { number: CHANNEL, body }
 }
 
-/// Checks a request of this service.
+/// What a foreign request of this service asks for, as `request` has it.
 ///
 /// # Errors
 /// It is another one, or has bytes that say nothing.
-pub fn check(request: &OwnRequest) -> Result<(), WireError> {
-    match request.number {
-        CHANNEL if request.body.iter().all(|byte| *byte == 0) => Ok(()),
-        CHANNEL => Err(WireError::Reserved),
-        found => Err(WireError::Kind { found }),
+pub fn asked(request: &OwnRequest) -> Result<Option<CpuRanges>, WireError> {
+    if request.number != CHANNEL {
+        return Err(WireError::Kind { found: request.number });
+    }
+    let mut r = Reader::new(&request.body);
+    let is_forced = r.u32();
+    let cores = match is_forced {
+        0 => None,
+        1 => Some(CpuRanges::decode(&mut r)?),
+        found => return Err(WireError::Field { name: "is forced", found: found.into() }),
+    };
+    match r.rest_is_zero() {
+        true => Ok(cores),
+        false => Err(WireError::Reserved),
     }
 }
 
@@ -99,11 +116,15 @@ impl Hand {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cores::CpuMask;
     use crate::name::ObjectId;
 
     #[test]
     fn a_request_and_its_reply_come_back_as_they_were() {
-        assert_eq!(check(&request()), Ok(()));
+        let cores = CpuRanges::of(CpuMask::parse("2-3,9").unwrap()).unwrap();
+        for wanted in [None, Some(cores), CpuRanges::of(CpuMask::EMPTY)] {
+            assert_eq!(asked(&request(wanted)), Ok(wanted));
+        }
         let id = ObjectId { index: 3, generation: 9 };
         let entry = ChannelEntry { id, client: id, peer_uid: 7, slots: 64, ring_bytes: 65536 };
         assert_eq!(granted(&reply(&entry)), Ok(entry));
@@ -111,10 +132,12 @@ mod tests {
 
     #[test]
     fn foreign_requests_and_hands_are_refused() {
-        let mut foreign = request();
-        foreign.body[5] = 1;
-        assert!(check(&foreign).is_err());
-        assert!(check(&OwnRequest { number: CHANNEL + 1, ..request() }).is_err());
+        for place in [0, 2, REQUEST_BODY_BYTES - 1] {
+            let mut foreign = request(None);
+            foreign.body[place] = 2;
+            assert!(asked(&foreign).is_err(), "{place}");
+        }
+        assert!(asked(&OwnRequest { number: CHANNEL + 1, ..request(None) }).is_err());
         let hand = Hand { slot: 63, generation: 0x00ff_ffff };
         assert_eq!(Hand::decode(&hand.encode()), Ok(hand));
         let mut bytes = hand.encode();

@@ -53,6 +53,7 @@ pub fn dup(call: &mut Call<'_>) -> Verdict {
     if table::is_unknown(call.int(0)) && table::file(call.int(0)) == 0 {
         return Verdict::Pass;
     }
+    process::duplicating(call.int(0));
     let answer = by_kernel(call);
     if let Ok(new) = answer {
         process::duplicated(call.int(0), new as i32, true);
@@ -70,6 +71,7 @@ pub fn dup_onto(call: &mut Call<'_>, is_dup3: bool) -> Verdict {
     // A wrong `old`, or dup3 of a descriptor onto itself, closes nothing.
     let is_open = heliostat_base::call::fcntl(old, libc::F_GETFD, 0).is_ok();
     if is_open && !(is_dup3 && old == new) {
+        process::duplicating(old);
         process::replacing(old, new);
     }
     let answer = by_kernel(call);
@@ -85,6 +87,7 @@ pub fn fcntl(call: &mut Call<'_>) -> Verdict {
     let (fd, command) = (call.int(0), call.int(1));
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            process::duplicating(fd);
             let answer = by_kernel(call);
             if let Ok(new) = answer {
                 process::duplicated(fd, new as i32, command == libc::F_DUPFD);

@@ -5,7 +5,7 @@
 
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
-use heliostat_stub_posix::net::shared;
+use heliostat_stub_posix::net::{delegated, shared};
 use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
@@ -128,6 +128,9 @@ fn answered(frame: &mut SyscallFrame) -> Verdict {
         if let Some(verdict) = durable::gate(call) {
             return verdict;
         }
+    }
+    if delegated::is_due() {
+        delegated::follow_child();
     }
     // Those that are worth a place before all others: some 10 ns of a mapped read's 30, and of the
     // price of being caught, which files that are read once only pay. No more than these, or they

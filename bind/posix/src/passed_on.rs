@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, IMAGE_VARIABLE,
+    DIRECT_VARIABLE, DURABLE_LOG_VARIABLE, DURABLE_VARIABLE, IMAGE_VARIABLE, NETWORK_VARIABLE,
     OFFLOAD_CORES_VARIABLE, OFFLOAD_VARIABLE, PUT_BACK_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
 };
 use heliostat_base::sys::{check, raw, Sysno};
@@ -22,7 +22,7 @@ const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Switches mapped files off.
 pub const FILES_VARIABLE: &str = "HELIOSTAT_FILES";
 /// What is handed on besides the preload list, where it is set.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     SOCKET_VARIABLE,
     DIRECT_VARIABLE,
     SEALED_VARIABLE,
@@ -33,6 +33,7 @@ const OURS: [&str; 10] = [
     SHARE_VARIABLE,
     OFFLOAD_VARIABLE,
     OFFLOAD_CORES_VARIABLE,
+    NETWORK_VARIABLE,
 ];
 /// Variables of one environment that are looked through; a longer one is left as it is.
 const VARIABLES_MAX: usize = 4096;

@@ -13,7 +13,8 @@ use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
 use heliostat_stub_posix::net::option::Asked;
 use heliostat_stub_posix::net::{
-    accept as stub_accept, carried, close, demote, listen as stub_listen, option, shadow, shared,
+    accept as stub_accept, carried, close, connecting, demote, listen as stub_listen, option,
+    shadow, shared,
 };
 use heliostat_stub_posix::table::{self, DescriptorKind};
 
@@ -167,6 +168,10 @@ pub fn getsockopt(call: &mut Call<'_>) -> Verdict {
     let Some(index) = socket_of(call) else {
         return queues::of_listening_socket(call).unwrap_or(Verdict::Pass);
     };
+    let asks_how = (call.int(1), call.int(2)) == (libc::SOL_SOCKET, libc::SO_ERROR);
+    if asks_how && connecting::is_connecting(index) {
+        connecting::learn(call.int(0), index);
+    }
     let Some(value) = option::get(call.int(0), index, call.int(1), call.int(2)) else {
         return by_socket(call, index);
     };

@@ -5,7 +5,7 @@ use heliostat_abi::session::report::Counter;
 use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
-use heliostat_stub_posix::net::{demote, listen, socket};
+use heliostat_stub_posix::net::{connecting, delegated, demote, listen, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::{file, offload, owner, process, report, stay_native};
 
@@ -58,6 +58,8 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
     if !is_thread {
         alone::child_made();
         durable::before_child();
+        delegated::open_door();
+        connecting::give_all_up();
     }
     match is_thread {
         true => heliostat_interpose::before_thread(),

@@ -7,15 +7,16 @@ use heliostat_abi::code::Native;
 use heliostat_abi::listener::SHARE_VARIABLE;
 use heliostat_abi::offload::STAGES_VARIABLE;
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, IMAGE_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
-    VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
+    DIRECT_VARIABLE, IMAGE_VARIABLE, NETWORK_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE,
+    SOCKET_VARIABLE, VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
 };
 use heliostat_abi::session::report::Counter;
+use heliostat_abi::stream::carry::Carry;
 use heliostat_client::session;
 use heliostat_interpose::{
     install, install_image, is_go_program, Installed, Reason, Request, Threads,
 };
-use heliostat_stub_posix::net::{listen, shared};
+use heliostat_stub_posix::net::{delegated, listen, shared};
 use heliostat_stub_posix::{file, native_as_a_whole, process, report, stay_native};
 
 use crate::libraries::Others;
@@ -41,6 +42,9 @@ extern "C" fn start() {
     session::configure(socket.clone(), program.clone());
     if let Ok(ports) = std::env::var(SHARE_VARIABLE) {
         shared::configure(&ports);
+    }
+    if let Some(carry) = std::env::var(NETWORK_VARIABLE).ok().and_then(|text| Carry::parse(&text)) {
+        delegated::configure(carry);
     }
     if std::env::var_os(DIRECT_VARIABLE).is_some_and(|value| value == "0") {
         stay_native(Native::Disabled);

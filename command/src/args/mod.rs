@@ -347,6 +347,10 @@ pub struct RunArguments {
     /// The kernel cores for that, as numbers; without it the last core that the program may use.
     #[arg(long, value_name = "CORES", value_delimiter = ',', requires = "offload")]
     pub offload_cores: Vec<usize>,
+    /// Have connections to remote peers carried by loops of the network service on so many kernel cores (3), on
+    /// these (2-3 or 2,5), or on any (any), whatever the measured rule says; or have none carried (never).
+    #[arg(long, value_name = "N|LIST|any|never")]
+    pub network_cores: Option<String>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

@@ -2,6 +2,8 @@
 
 #[path = "read_classes.rs"]
 mod classes;
+#[path = "read_programs.rs"]
+mod programs;
 #[path = "read_rates.rs"]
 mod rates;
 
@@ -9,8 +11,8 @@ use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
-    Channel, Cluster, Config, Daemon, Delegated, Durable, Limits, Locks, Log, LogFormat, LogLevel,
-    Memory, Network, Offload, ProgramRules, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
+    Channel, Cluster, Config, Daemon, Delegated, Limits, Locks, Log, LogFormat, LogLevel, Memory,
+    Network, Quality, Rpc, SharedAddresses, Store, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -50,6 +52,7 @@ const SECTIONS: &[&str] = &[
     "durable",
     "cores",
     "offload",
+    "carry",
 ];
 /// Rules in one configuration: each is looked at for every open.
 const RULES_MAX: usize = 1024;
@@ -89,7 +92,7 @@ impl Config {
             config.delegated = read_delegated(&field)?;
         }
         read_services(&root, &mut config)?;
-        read_programs(&root, &mut config)?;
+        programs::read(&root, &mut config)?;
         if let Some(field) = root.field("store") {
             let user = |field: &Field<'_>| read_id(field, "user", |name| names.user(name));
             config.store = Store::read(&field, user)?;
@@ -129,20 +132,6 @@ fn read_services(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigEr
     }
     if let Some(field) = root.field("listener") {
         config.listeners = SharedAddresses::read(&field)?;
-    }
-    Ok(())
-}
-
-/// What the command that runs a program reads.
-fn read_programs(root: &Section<'_>, config: &mut Config) -> Result<(), ConfigError> {
-    if let Some(field) = root.field("durable") {
-        config.durable = Durable::read(&field)?;
-    }
-    if let Some(field) = root.field("offload") {
-        config.offload = Offload::read(&field)?;
-    }
-    if let Some(field) = root.field("cores") {
-        config.cores = ProgramRules::read(&field)?;
     }
     Ok(())
 }

@@ -138,7 +138,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, network, store, listener, rule, rate, class, quality, durable, cores, offload"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, network, store, listener, rule, rate, class, quality, durable, cores, offload, carry"
     );
 }
 

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use heliostat_abi::code::Code;
+use heliostat_abi::cores::CpuRanges;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, ChannelEntry, Reply, Row};
 use heliostat_abi::session::restriction::Services;
@@ -30,6 +31,7 @@ use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::memory::ChannelMemory;
 use crate::refused::{refuse, Refused};
+use crate::state::network::CarriedChannel;
 
 /// The network service, in the table of services.
 pub struct NetworkStreams;
@@ -55,16 +57,16 @@ impl Service for NetworkStreams {
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
-        own_request(&asked, "the network service", delegated::check)?;
-        daemon.open_carried(asked.session)
+        let cores = own_request(&asked, "the network service", delegated::asked)?;
+        daemon.open_carried(asked.session, cores)
     }
 
     fn status(&self, daemon: &Daemon, _: Viewer, told: &mut Told) {
-        told.insert("network".into(), daemon.network_json());
+        told.insert("network".into(), daemon.network_json(&[]));
     }
 
-    fn explain(&self, daemon: &Daemon, _: &[ObjectId], told: &mut Told) {
-        told.insert("network".into(), daemon.network_json());
+    fn explain(&self, daemon: &Daemon, sessions: &[ObjectId], told: &mut Told) {
+        told.insert("network".into(), daemon.network_json(sessions));
     }
 
     fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
@@ -78,24 +80,24 @@ fn each_loop(daemon: &Daemon) -> impl Iterator<Item = &CarrierState> {
 }
 
 impl Daemon {
-    /// Makes a channel to the network service: [channel memory, link].
-    fn open_carried(&mut self, id: ObjectId) -> Result<Answer, Refused> {
+    /// Makes a channel to the network service, whatever the rule says where it is told which cores:
+    /// [channel memory, link].
+    fn open_carried(&mut self, id: ObjectId, cores: Option<CpuRanges>) -> Result<Answer, Refused> {
         let uid = self.session(id)?.peer.subject.uid;
-        if !self.carries() {
+        let is_off = self.parts.config.network.delegate == When::Never;
+        if is_off || (cores.is_none() && !self.carries()) {
             return Err(Code::Unwilling.into());
         }
-        let config = self.parts.config.network.clone();
-        self.services.network.start(&config).map_err(|error| {
-            error!(%error, "the network service cannot start");
-            Code::Internal
-        })?;
+        let number = self.loop_for(id, cores)?;
         let shape = self.parts.config.channel;
         let bytes = channel::bytes(shape.slots, shape.ring_bytes) as u64;
         let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let grants = &mut self.services.net.grants;
         let channel = grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
-        match self.give_to_loop(id, channel) {
+        match self.give_to_loop(id, channel, number) {
             Ok(fds) => {
+                let placed = CarriedChannel { number, session: id, is_asked_for: cores.is_some() };
+                self.services.network.channels.insert(channel, placed);
                 self.carry_out(effects);
                 let (slots, ring_bytes) = (shape.slots, shape.ring_bytes);
                 let entry =
@@ -113,11 +115,32 @@ impl Daemon {
         }
     }
 
+    /// The loop for a session's channel: one of those on the cores that it names, if it names any. Cores
+    /// that no loop has yet are the owner's to give.
+    fn loop_for(&mut self, id: ObjectId, cores: Option<CpuRanges>) -> Result<usize, Refused> {
+        let config = self.parts.config.network.clone();
+        let cores: Vec<usize> = cores.map_or(Vec::new(), |cores| cores.mask().iter().collect());
+        let may_start = self.is_owner(id);
+        let failed = |error: std::io::Error| {
+            error!(%error, "a loop of the network service cannot start");
+            Code::Internal
+        };
+        let loops = self.services.network.start(&config).map_err(failed)?;
+        if cores.is_empty() {
+            return Ok(loops.least_loaded());
+        }
+        if !may_start && !cores.iter().all(|core| loops.has_core(*core)) {
+            return Err(Code::Denied.into());
+        }
+        Ok(loops.on_cores(&cores).map_err(failed)?)
+    }
+
     /// Makes memory and link, and gives the loop its ends.
     fn give_to_loop(
         &mut self,
         session: ObjectId,
         id: ObjectId,
+        number: usize,
     ) -> std::io::Result<Vec<Rc<dyn std::os::fd::AsFd>>> {
         let shape = self.parts.config.channel;
         let memory = ChannelMemory::create(id, shape.slots, shape.ring_bytes)
@@ -131,9 +154,7 @@ impl Daemon {
             Ok(closer) => Box::new(move |fd| closer.close(fd)),
             Err(_) => Box::new(drop::<OwnedFd>),
         };
-        let network = &mut self.services.network;
-        let loops = network.loops.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
-        let number = loops.least_loaded();
+        let loops = self.services.network.loops.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
         loops.order(
             number,
             Order::Carry(NewChannel {
@@ -146,7 +167,6 @@ impl Daemon {
                 close,
             }),
         );
-        network.channels.insert(id, number);
         let fds: Vec<Rc<dyn std::os::fd::AsFd>> = vec![memory.fd.clone(), Rc::new(theirs)];
         self.services.net.memory.insert(id, memory);
         Ok(fds)
@@ -173,11 +193,15 @@ impl Daemon {
         Facts { cores, kernel_cores, measured: self.services.network.known() }
     }
 
-    /// What the service does, and why so.
-    fn network_json(&self) -> Value {
+    /// What the service does, for the program of these sessions where there are any, and why so.
+    fn network_json(&self, sessions: &[ObjectId]) -> Value {
         let config = &self.parts.config.network;
         let facts = self.network_facts();
+        let channels = self.services.network.channels.values();
+        let mut its = channels.filter(|channel| sessions.contains(&channel.session));
+        let is_asked_for = its.any(|channel| channel.is_asked_for);
         let (is_on, why) = match config.delegate {
+            When::Auto if is_asked_for => (true, "the program was run so (--network-cores)"),
             When::Always => (true, "it is switched on by the configuration"),
             When::Never => (false, "it is switched off by the configuration"),
             When::Auto => (facts.judge() == Verdict::Pays, facts.judge().text()),

@@ -31,9 +31,19 @@ pub struct Counts {
     /// Stub counters of sessions that have ended.
     pub ended: [u64; COUNTER_NAMES.len()],
     /// Reasons of their native connections.
-    pub ended_reasons: [u64; Native::ALL.len()],
+    pub ended_reasons: NativeCounts,
     /// Reasons of their files that stayed or became the kernel's.
     pub ended_file_reasons: [u64; Unmapped::ALL.len()],
+}
+
+/// Connections by the reason why they are native, in order of `Native::ALL`.
+#[derive(Clone, Copy)]
+pub struct NativeCounts(pub [u64; Native::ALL.len()]);
+
+impl Default for NativeCounts {
+    fn default() -> Self {
+        Self([0; Native::ALL.len()])
+    }
 }
 
 impl Counts {
@@ -59,7 +69,7 @@ impl Counts {
     /// Keeps what an ending session has counted, so that the sums never fall.
     pub fn keep_stub_counters(&mut self, report: &Report) {
         add(&mut self.ended, &report.counters());
-        add(&mut self.ended_reasons, &report.reasons());
+        add(&mut self.ended_reasons.0, &report.reasons());
         add(&mut self.ended_file_reasons, &report.file_reasons());
     }
 }

@@ -14,10 +14,20 @@ use tracing::warn;
 pub struct CarriedStreams {
     /// The loops, once somebody has asked for one.
     pub loops: Option<NetworkLoops>,
-    /// Which loop has a channel.
-    pub channels: HashMap<ObjectId, usize>,
+    /// The channels, each with its loop.
+    pub channels: HashMap<ObjectId, CarriedChannel>,
     /// What was measured, once it has been.
     measured: Option<Arc<OnceLock<Measured>>>,
+}
+
+/// A channel of the network service.
+pub struct CarriedChannel {
+    /// The loop that has it.
+    pub number: usize,
+    /// Whose it is.
+    pub session: ObjectId,
+    /// Its program was told to ask for it, whatever the rule says.
+    pub is_asked_for: bool,
 }
 
 impl CarriedStreams {
@@ -61,8 +71,8 @@ impl CarriedStreams {
 
     /// A channel has ended.
     pub fn end(&mut self, id: ObjectId, revoked: bool) {
-        if let (Some(number), Some(loops)) = (self.channels.remove(&id), &self.loops) {
-            loops.order(number, Order::End { id, revoked });
+        if let (Some(channel), Some(loops)) = (self.channels.remove(&id), &self.loops) {
+            loops.order(channel.number, Order::End { id, revoked });
         }
     }
 }

@@ -16,8 +16,8 @@ use loom::thread;
 use super::{Lane, Place, Wish, WriteCache};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
-const WORDS: [usize; 5] =
-    [at::FLAGS, at::READER_ASLEEP, at::WANT_NATIVE, at::WRITER_ASLEEP, at::BELLS];
+const WORDS: [usize; 6] =
+    [at::FLAGS, at::READER_ASLEEP, at::WANT_NATIVE, at::WRITER_ASLEEP, at::BELLS, at::TURNS];
 const UNUSED: [usize; 1] = [at::DRAINED];
 const POSITIONS: [usize; 7] =
     [at::TAIL, at::ORIGIN, at::HEAD, at::PREFIX, at::TAKEN, at::HELD, at::HELD_UNTIL];
@@ -118,6 +118,7 @@ fn read(lane: &Lane<Cells>, limit: usize, writers_bell: &Bell) -> Vec<u8> {
 }
 
 mod held;
+mod turns;
 mod unpublished;
 
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {

@@ -270,6 +270,9 @@ impl Carrier {
     /// The program has closed its end: what it has sent is still to be sent.
     fn is_gone(&mut self, place: u32) {
         let Some(Some(connection)) = self.connections.get_mut(place as usize) else { return };
+        if connection.inward.is_native_wanted() {
+            return self.end(place, Turn::WantedBack); // it has put the socket in its shadow's place
+        }
         if !std::mem::replace(&mut connection.is_gone, true) {
             ending::widen(connection);
             connection.moved_at_ns = clock::monotonic_ns();

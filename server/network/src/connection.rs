@@ -4,7 +4,8 @@
 //! socket --> inward lane --> program          at its end: FIN; at an error: RESET
 //! socket <-- outward lane <-- program         at FIN: the socket is half-closed
 //! ```
-//! A turn moves at most one ring in each direction. What stops a direction is noted: an empty
+//! A turn moves at most one ring in each direction, and is told to the program (`ring::stream::turns`), which
+//! may take its socket back between two. What stops a direction is noted: an empty
 //! socket, a full one, a full ring. The kernel's next event, or the program's bell, starts it again.
 
 use std::os::fd::AsRawFd;
@@ -53,6 +54,8 @@ pub struct Connection {
     has_shut: bool,
     /// The program's end is closed: by its word, or by the kernel.
     pub is_gone: bool,
+    /// Within a turn, its program does not take the socket back.
+    has_turn: bool,
     /// The loop looks at its lanes without being asked.
     pub is_warm: bool,
     /// When a turn last moved something (monotonic ns).
@@ -110,6 +113,7 @@ impl Connection {
             has_ended: false,
             has_shut: false,
             is_gone: false,
+            has_turn: false,
             is_warm: false,
             moved_at_ns: 0,
         }
@@ -141,8 +145,8 @@ impl Connection {
             if self.is_gone || self.has_ended {
                 return Ok(Plan::Ends(Turn::Through));
             }
-            if !std::mem::replace(&mut self.has_shut, true) {
-                let _ = call::shutdown(self.socket.as_raw_fd(), libc::SHUT_WR);
+            if !self.has_shut && !self.shut() {
+                return Ok(Plan::Ends(Turn::WantedBack));
             }
         }
         let sends = self.is_writable && !self.has_shut && !is_sent;
@@ -150,6 +154,34 @@ impl Connection {
             true => Plan::Moves { receives, sends },
             false => Plan::Nothing,
         })
+    }
+
+    /// Tells the peer that nothing follows; false once the socket is the program's again.
+    fn shut(&mut self) -> bool {
+        self.has_shut = self.in_turn(|socket| _ = call::shutdown(socket, libc::SHUT_WR)).is_some();
+        self.has_shut
+    }
+
+    /// Does something with the socket, unless it is the program's again.
+    fn in_turn<T>(&mut self, work: impl FnOnce(i32) -> T) -> Option<T> {
+        self.begin_turn().then(|| {
+            let done = work(self.socket.as_raw_fd());
+            self.end_turn();
+            done
+        })
+    }
+
+    /// Before the socket is touched: false once it is the program's again.
+    pub fn begin_turn(&mut self) -> bool {
+        self.has_turn = self.has_turn || self.outward.begin_turn();
+        self.has_turn
+    }
+
+    /// All that was moved stands in the lanes.
+    pub fn end_turn(&mut self) {
+        if std::mem::take(&mut self.has_turn) {
+            self.outward.end_turn();
+        }
     }
 
     /// The transfer that a plan asks for.
@@ -208,11 +240,10 @@ impl Connection {
     }
 
     /// The socket has an error, or both of its directions have ended: told after what it still has.
-    pub fn is_broken(&self) -> bool {
-        let socket = self.socket.as_raw_fd();
+    pub fn is_broken(&mut self) -> bool {
         // Asking takes the error away, which receiving would tell.
-        let error = || call::option(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
-        self.has_ended && (error() != 0 || !self.has_shut)
+        let error = |socket| call::option(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
+        self.has_ended && self.in_turn(error).is_some_and(|error| error != 0 || !self.has_shut)
     }
 
     /// Wakes the program if it sleeps for bytes.

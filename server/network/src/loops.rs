@@ -70,7 +70,11 @@ pub struct CarrierState {
 /// otherwise be left with nobody.
 pub struct NetworkLoops {
     states: Vec<CarrierState>,
+    connections_max: usize,
 }
+
+/// Loops at most, however many cores programs name.
+const LOOPS_MAX: usize = 64;
 
 impl NetworkLoops {
     /// Starts as many as configured.
@@ -80,7 +84,31 @@ impl NetworkLoops {
     pub fn start(settings: &Settings) -> std::io::Result<Self> {
         let numbers = 0..settings.loops.max(1);
         let states = numbers.map(|number| start(number, settings)).collect::<Result<_, _>>()?;
-        Ok(Self { states })
+        Ok(Self { states, connections_max: settings.connections_max })
+    }
+
+    /// The loop with the fewest connections of those on `cores`, each of which gets one where it has none.
+    ///
+    /// # Errors
+    /// A thread or a descriptor is not to be had, or there are too many loops.
+    pub fn on_cores(&mut self, cores: &[usize]) -> std::io::Result<usize> {
+        for core in cores.iter().filter(|core| !self.has_core(**core)).collect::<Vec<_>>() {
+            if self.states.len() == LOOPS_MAX {
+                break;
+            }
+            let (cores, connections_max) = (vec![*core], self.connections_max);
+            self.states.push(start(0, &Settings { loops: 1, cores, connections_max })?);
+        }
+        let load = |(_, state): &(usize, &CarrierState)| state.counts.connections.load(Relaxed);
+        let is_one = |state: &CarrierState| state.core.is_some_and(|core| cores.contains(&core));
+        let found = self.states.iter().enumerate().filter(|(_, state)| is_one(state));
+        let least = found.min_by_key(load).map(|(number, _)| number);
+        least.ok_or_else(|| std::io::ErrorKind::QuotaExceeded.into())
+    }
+
+    /// Whether a loop has this core.
+    pub fn has_core(&self, core: usize) -> bool {
+        self.states.iter().any(|state| state.core == Some(core))
     }
 
     /// Each loop, by number.

@@ -95,6 +95,12 @@ impl Program {
     }
 
     fn carry(&self, slot: u32) -> (Carried, TcpStream) {
+        let (carried, peer, _) = self.carry_kept(slot);
+        (carried, peer)
+    }
+
+    /// As `carry`, with the program's own descriptor of the socket.
+    fn carry_kept(&self, slot: u32) -> (Carried, TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_read_timeout(Some(WATCHDOG)).unwrap();
@@ -106,7 +112,7 @@ impl Program {
         let (shadow, far) = UnixStream::pair().unwrap();
         shadow.set_read_timeout(Some(WATCHDOG)).unwrap();
         self.hand(slot, socket.as_raw_fd(), far.as_raw_fd());
-        (Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow }, peer)
+        (Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow }, peer, socket)
     }
 
     fn count(&self, which: &str) -> u64 {
@@ -151,6 +157,39 @@ impl Carried {
 
 fn pattern(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+#[test]
+fn a_socket_that_is_taken_between_two_turns_goes_on_where_the_lanes_say() {
+    const BYTES: usize = 400_000;
+    let program = Program::start(100);
+    for moment in 0..20 {
+        let (mut carried, peer, mut socket) = program.carry_kept(0);
+        let sent: Vec<u8> = (0..BYTES).map(|at| (at * 7 + at / 251 + moment) as u8).collect();
+        let (mut sender, theirs) = (peer.try_clone().unwrap(), sent.clone());
+        let sending = std::thread::spawn(move || sender.write_all(&theirs).unwrap());
+        let mut seen = carried.receive(moment * 9_000);
+        carried.send(&[3; 5000]);
+        carried.incoming.want_native();
+        wait_until("the end of a turn", || carried.outgoing.take_turns());
+        let left = carried.incoming.unread().unwrap() as usize;
+        seen.extend(carried.receive(left));
+        let rest = carried.outgoing.take_back().unwrap();
+        // As the program puts the socket in the shadow's place: that is how the loop hears of it.
+        drop(carried);
+        socket.write_all(&rest).unwrap();
+        let mut tail = vec![0; BYTES - seen.len()];
+        socket.set_read_timeout(Some(WATCHDOG)).unwrap();
+        socket.read_exact(&mut tail).unwrap();
+        seen.extend(tail);
+        assert!(seen == sent, "at moment {moment}");
+        sending.join().unwrap();
+        wait_until("the loop lets go", || program.count("connections") == 0);
+        drop(socket);
+        let mut got = Vec::new();
+        (&peer).read_to_end(&mut got).unwrap();
+        assert_eq!(got, [3; 5000]);
+    }
 }
 
 #[test]

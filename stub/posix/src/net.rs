@@ -14,15 +14,18 @@
 //! - the way off the rings: `relay`, `switch`; with it sets are left and entered: `shared_set`,
 //!   `handover`
 //! - a loop of the network service as its other end: `delegated`
-//! - its beginning: `listen`, `connect`, `accept`; who may ask it to leave: `demote`
+//! - its beginning: `listen`, `connecting`, `connect`, `accept`; who may ask it to leave: `demote`,
+//!   `along`
 //! - the program's calls: `wait`, `hold`, `option`, `send`, `receive`, `close`
 
 pub mod accept;
+pub mod along;
 pub mod carried;
 pub mod channel;
 pub mod close;
 pub mod commit;
 pub mod connect;
+pub mod connecting;
 pub mod delegated;
 pub mod demote;
 pub mod early;

@@ -6,7 +6,7 @@
 //! - exit: streams end as close(2) would end them.
 //! - A child of vfork runs in this very memory: it must not change any table, only the kernel's.
 
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::AcqRel;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
@@ -18,7 +18,8 @@ use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
 use crate::net::{
-    accept, carried, close, connect, delegated, demote, hold, listen, shared_set, side_lock, switch,
+    accept, along, carried, close, connect, connecting, delegated, demote, hold, listen,
+    shared_set, side_lock, switch,
 };
 use crate::net::{commit, shared, unflushed};
 use crate::owner::{self, is_borrowed};
@@ -68,6 +69,7 @@ fn settle_before_fork() {
     for (fd, kind) in table::walk(0, u32::MAX) {
         let DescriptorKind::Socket(index) = kind else { continue };
         let socket = socket::at(index);
+        connecting::give_up(fd, index);
         accept::decide_at_last(fd, index);
         if socket.stage() == Stage::Accepted {
             proof::share_notes();
@@ -117,6 +119,7 @@ pub fn in_forked_child() {
     unflushed::reset_in_forked_child();
     life::reset_in_forked_child();
     connect::reset_in_forked_child();
+    connecting::reset_in_forked_child();
     delegated::reset_in_forked_child();
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
@@ -191,6 +194,15 @@ fn around(own: u32, (first, last): (u32, u32)) -> impl Iterator<Item = (u32, u32
     parts.into_iter().flatten()
 }
 
+/// Before dup, dup2, dup3 or F_DUPFD. A child of vfork does so for a program that it executes.
+pub fn duplicating(old: i32) {
+    if let DescriptorKind::Socket(index) = table::kind(old) {
+        if carried::is_carried(socket::at(index)) && is_borrowed() {
+            along::take_along(old, index);
+        }
+    }
+}
+
 /// After dup, dup2, dup3 or F_DUPFD made `new` from `old`. `is_kept` unless exec closes it.
 pub fn duplicated(old: i32, new: i32, is_kept: bool) {
     file::duplicated(old, new, is_kept);
@@ -237,13 +249,18 @@ pub fn before_exec() -> bool {
     let known: Vec<(i32, DescriptorKind)> = table::walk(0, u32::MAX).collect();
     for (fd, kind) in known {
         match kind {
-            DescriptorKind::Socket(index) if stays_open(fd) => {
+            DescriptorKind::Socket(index) if !stays_open(fd) => give_holder_back(index),
+            DescriptorKind::Socket(index)
+                if carried::is_carried(socket::at(index)) && is_borrowed() =>
+            {
+                along::take_along(fd, index);
+            }
+            DescriptorKind::Socket(index) => {
                 demote::leave(fd, index, Native::Exec);
                 if !is_borrowed() {
                     close::executing(index);
                 }
             }
-            DescriptorKind::Socket(index) => give_holder_back(index),
             DescriptorKind::Epoll(index) if !stays_open(fd) => family::give_back(index),
             DescriptorKind::Listener(_) if stays_open(fd) && is_borrowed() => {
                 shared::give_back_borrowed(fd);
@@ -290,7 +307,7 @@ fn stays_open(fd: i32) -> bool {
 /// have closed the original, so they are recognised by the addresses of their two ends.
 fn demote_renamed() {
     for fd in 0..3 {
-        demote_renamed_carried(fd);
+        along::take_renamed_along(fd);
         let Some(local) = call::local_address(fd).map(NetAddress::new) else { continue };
         let Some(peer) = call::peer_address(fd).map(NetAddress::new) else { continue };
         let is_it = |stream: &Stream| {
@@ -303,19 +320,6 @@ fn demote_renamed() {
         if let Some(index) = found {
             demote::leave(fd, index, Native::Exec);
         }
-    }
-}
-
-/// The same of a connection that a loop carries: its shadow is told by its inode.
-fn demote_renamed_carried(fd: i32) {
-    let Some(inode) = call::inode(fd) else { return };
-    let is_it = |socket: &socket::Socket| {
-        carried::is_carried(socket) && socket.shadow_inode.load(Relaxed) == inode
-    };
-    let found = socket::each_live().find(|(_, socket)| is_it(socket));
-    if let Some((index, socket)) = found {
-        demote::leave(fd, index, Native::Exec);
-        delegated::put_renamed(fd, socket);
     }
 }
 

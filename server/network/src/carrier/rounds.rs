@@ -52,12 +52,18 @@ impl Carrier {
         let connection = self.connections.get_mut(place as usize)?.as_mut()?;
         let plan = connection.plan();
         let Plan::Moves { receives, sends } = plan else { return Some(plan) };
+        if !connection.begin_turn() {
+            return Some(Plan::Ends(Turn::WantedBack));
+        }
         let both = [(receives, Direction::Receive), (sends, Direction::Send)];
         let wanted = both.iter().filter(|(is_asked, _)| *is_asked);
         let transfers: Result<Vec<_>, _> =
             wanted.map(|(_, direction)| connection.transfer(*direction)).collect();
         // All or none: a socket that is closed now is in no list.
-        let Ok(transfers) = transfers else { return Some(Plan::Ends(Turn::Corrupt)) };
+        let Ok(transfers) = transfers else {
+            connection.end_turn();
+            return Some(Plan::Ends(Turn::Corrupt));
+        };
         for transfer in transfers {
             *self.moved.entry(session).or_insert(0) += transfer.pieces.bytes() / SHARE_OF_ASKED;
             self.asked.push((place, transfer.direction));
@@ -73,11 +79,17 @@ impl Carrier {
         let asked = std::mem::take(&mut self.asked);
         let answers = std::mem::take(&mut self.answers);
         let mut has_moved = false;
-        for ((place, direction), answer) in asked.iter().zip(&answers) {
+        for (at, ((place, direction), answer)) in asked.iter().zip(&answers).enumerate() {
             // It may have ended by the other direction's answer.
             let found = self.connections.get_mut(*place as usize);
             let Some(connection) = found.and_then(Option::as_mut) else { continue };
-            match connection.moved(*direction, *answer, &self.counts) {
+            let turn = connection.moved(*direction, *answer, &self.counts);
+            // Both directions of a connection stand beside each other.
+            let is_over = !matches!(turn, Turn::Moved(_) | Turn::Idle);
+            if !is_over && asked.get(at + 1).is_none_or(|(next, _)| next != place) {
+                connection.end_turn();
+            }
+            match turn {
                 Turn::Moved(_) => {
                     connection.moved_at_ns = now_ns;
                     has_moved = true;

@@ -56,10 +56,10 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
         Ok(found) => found,
         Err(reason) => {
             doubt_control_plane(reason);
-            if delegated::accepted(fd, reason) {
-                return;
+            if let Err(reason) = delegated::accepted(fd, reason) {
+                report_line::list_native(fd, Side::Server, Path::Native(reason));
             }
-            return report_line::list_native(fd, Side::Server, Path::Native(reason));
+            return;
         }
     };
     session::be_known();

@@ -29,6 +29,11 @@ pub fn has_let_go(socket: &Socket, stream: &Stream) -> bool {
         || is_carried(socket) && stream.incoming.flags() & (RESET | SWITCHED) == SWITCHED
 }
 
+/// A child of vfork has taken the connection back, and this process's numbers are its shadow's still.
+pub fn is_left_by_child(socket: &Socket) -> bool {
+    is_carried(socket) && socket.is_native()
+}
+
 /// The TCP socket of connection `index`, if a loop has it too: what its names, and all that no ring
 /// and no bell concerns, are asked of.
 #[inline]

@@ -10,7 +10,7 @@ use heliostat_base::call;
 use super::channel::Side;
 use super::early::proof::{self, Proof};
 use super::socket::{self, Connection, Socket, Stage, Stream};
-use super::{accept, carried, delegated, demote, early, shadow, shared, switch, watch};
+use super::{accept, carried, connecting, delegated, demote, early, shadow, shared, switch, watch};
 use crate::report;
 use crate::thread::Critical;
 use crate::Answer;
@@ -25,6 +25,7 @@ pub fn closing(fd: i32, index: u32) {
     if let Some(page) = socket.shared_page.swap(0, Relaxed).checked_sub(1) {
         shared::closed(page);
     }
+    connecting::give_up(fd, index);
     watch::life::forget_socket(index);
     accept::decide(fd, index, Some(DoneEarly));
     if let Some(stream) = socket.stream() {

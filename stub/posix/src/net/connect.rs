@@ -17,6 +17,7 @@ use heliostat_base::{call, clock};
 use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
+use super::connecting::{self, Progress};
 use super::socket::{self, Socket, Stage, Stream};
 use super::watch::early;
 use super::{delegated, handover, kernel, report_line, requests, shadow, switch};
@@ -91,9 +92,12 @@ pub fn end(fd: i32, ticket: Ticket, answer: Result<usize, Errno>) {
     match (ticket, reached(fd, answer)) {
         (Ticket::NotOurs, _) => {}
         (Ticket::Native(_), Reached::Failed) => {}
-        (Ticket::Native(reason), Reached::Established { .. })
-            if delegated::connected(fd, reason) => {}
-        (Ticket::Native(reason), _) => begin_native(fd, reason),
+        (Ticket::Native(reason), Reached::UnderWay) => begin_later(fd, reason),
+        (Ticket::Native(reason), Reached::Established { .. }) => {
+            if let Err(reason) = delegated::connected(fd, reason) {
+                begin_later(fd, reason);
+            }
+        }
         (Ticket::Slot(slot, _), Reached::Failed) => {
             slot.abandon();
             early::restore(fd);
@@ -119,11 +123,17 @@ fn reached(fd: i32, answer: Result<usize, Errno>) -> Reached {
         Err(Errno(libc::EINPROGRESS)) => {}
         Err(_) => return Reached::Failed,
     }
-    let mut fds = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
-    match call::poll(&mut fds, 0) {
-        Ok(1) if fds[0].revents == libc::POLLOUT => Reached::Established { in_progress: true },
-        Ok(1) => Reached::Failed,
-        _ => Reached::UnderWay,
+    match connecting::progress(fd) {
+        Progress::Established => Reached::Established { in_progress: true },
+        Progress::Failed => Reached::Failed,
+        Progress::UnderWay => Reached::UnderWay,
+    }
+}
+
+/// Native, at least until its program knows of it.
+fn begin_later(fd: i32, reason: Native) {
+    if !connecting::begin(fd, reason) {
+        begin_native(fd, reason);
     }
 }
 

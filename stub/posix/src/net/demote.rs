@@ -7,7 +7,7 @@ use heliostat_abi::stream::channel::direction::SWITCHED;
 use heliostat_abi::stream::channel::SlotState;
 
 use super::socket::{self, Stage};
-use super::{accept, carried, connect, switch, unflushed};
+use super::{accept, carried, connect, connecting, switch, unflushed};
 use crate::flush;
 use crate::thread::Critical;
 
@@ -15,6 +15,7 @@ use crate::thread::Critical;
 #[cold]
 pub fn leave(fd: i32, index: u32, reason: Native) {
     settle();
+    connecting::give_up(fd, index);
     let _critical = Critical::enter();
     accept::decide(fd, index, Some(reason));
     switch::leave(fd, index, reason);
@@ -31,6 +32,7 @@ fn settle() {
 #[cold]
 pub fn leave_at_once(fd: i32, index: u32, reason: Native) {
     settle();
+    connecting::give_up(fd, index);
     let _critical = Critical::enter();
     accept::decide(fd, index, Some(reason));
     switch::leave_at_once(fd, index, reason);

@@ -17,13 +17,48 @@ use super::{shared_set, socket, switch};
 /// # Errors
 /// The reason why the connection has to be native.
 pub fn silence(fd: i32) -> Result<(), Native> {
+    check_sets(fd)?;
+    early::silence(fd)
+}
+
+/// Before another file takes the descriptor's place: the kernel's entries are taken out.
+///
+/// # Errors
+/// The reason why the connection has to be native; the entries are as they were.
+pub fn withdraw(fd: i32) -> Result<(), Native> {
+    check_sets(fd)?;
+    early::withdraw(fd)
+}
+
+fn check_sets(fd: i32) -> Result<(), Native> {
     for index in early::sets_of(fd) {
         shared_set::enter(index, &SETS[index as usize]);
         if let Some(reason) = SETS[index as usize].inner.lock().kernel_only {
             return Err(reason);
         }
     }
-    early::silence(fd)
+    Ok(())
+}
+
+/// After `withdraw`, and after connection `index` was handed to a loop: what was asked for is asked of it.
+pub fn become_carried(fd: i32, index: u32) {
+    while let Some(entry) = early::take(fd) {
+        let (Some(epoll), Some(stream)) =
+            (sets::descriptor_of(entry.set), socket::at(index).stream())
+        else {
+            continue;
+        };
+        let mut interest = Interest::of_early(fd, index, stream, entry.event, entry.is_spent);
+        interest.in_kernel = false;
+        let place = SETS[entry.set as usize].inner.lock().insert(interest);
+        match place {
+            Some(place) => _ = enter_socket(epoll, entry.set, index, place),
+            None => {
+                switch::leave_at_once(fd, index, Native::TableFull);
+                let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, Some(entry.asked()));
+            }
+        }
+    }
 }
 
 /// After the offer of connection `index` was made, or claimed: what was asked for is asked of the stream.

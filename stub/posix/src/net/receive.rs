@@ -21,7 +21,7 @@ use super::side_lock::{self, Half};
 use super::socket::{self, Connection, Socket, Stage, Stream};
 use super::transfer::PIECE_BYTES;
 use super::wait::{self, Blocked, Wake};
-use super::{accept, carried, delegated, demote, end, rest, shadow, switch};
+use super::{accept, carried, connecting, delegated, demote, end, rest, shadow, switch};
 use crate::report::Line;
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Began, Critical};
@@ -72,8 +72,8 @@ pub fn receive(
     mut began: Option<Began>,
 ) -> Received {
     let socket = socket::at(index);
-    if socket.is_native() {
-        delegated::finish_swap(fd, socket);
+    if socket.is_native() && !connecting::is_carried_now(fd, index, true) {
+        delegated::follow_child();
         return Received::Answer(None);
     }
     if flags & !KNOWN != 0 {

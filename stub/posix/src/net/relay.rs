@@ -30,12 +30,13 @@ const PIECE_BYTES: usize = 64 * 1024;
 const LOOK_MS: i32 = 1000;
 
 /// Puts a relay in place; false when the kernel refuses. The outgoing lane has been switched, and the
-/// wish retracted, unless the peer says that it fulfils it: then the relay waits until it has.
-pub fn start(connection: Connection<'_>) -> bool {
+/// wish retracted, unless the peer says that it fulfils it: then the relay waits until it has. It sends
+/// `rest` before all that the program writes from now on.
+pub fn start(connection: Connection<'_>, rest: Vec<u8>) -> bool {
     let Connection { fd, socket, stream } = connection;
     let index = connection.index();
     stand_in(fd, index, |far| {
-        Relay::new(connection, far).carry();
+        Relay::new(connection, far, rest).carry();
         socket.give_slot_back(stream);
     })
 }
@@ -77,7 +78,9 @@ fn stand_in(fd: i32, index: u32, work: impl FnOnce(i32)) -> bool {
         Ok(Detached::Parent) => {
             let _ = call::close(far);
             let Some(new) = take_twin(near) else { return false };
-            watch::life::withdraw_shadow(index);
+            if !owner::is_borrowed() {
+                watch::life::withdraw_shadow(index);
+            }
             call::replace(new, fd).is_ok()
         }
         Err(_) => {
@@ -203,7 +206,7 @@ struct Relay<'a> {
 const THROUGH: i16 = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
 
 impl<'a> Relay<'a> {
-    fn new(connection: Connection<'a>, far: i32) -> Self {
+    fn new(connection: Connection<'a>, far: i32, rest: Vec<u8>) -> Self {
         let Connection { fd: shadow, socket, stream } = connection;
         Self {
             shadow,
@@ -211,7 +214,7 @@ impl<'a> Relay<'a> {
             stream,
             far,
             inward: Pending::new(),
-            outward: Pending::new(),
+            outward: Pending { bytes: rest, ..Pending::new() },
             told_far: false,
             told_shadow: false,
             far_is_closed: false,

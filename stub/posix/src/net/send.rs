@@ -20,7 +20,8 @@ use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
 use super::{
-    accept, carried, commit, delegated, demote, end, hold, listen, rest, shadow, side_lock,
+    accept, carried, commit, connecting, delegated, demote, end, hold, listen, rest, shadow,
+    side_lock,
 };
 use crate::flush;
 use crate::thread::{self, Began, Critical};
@@ -49,8 +50,8 @@ enum SendStep {
 #[inline]
 pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
     let socket = socket::at(index);
-    if socket.is_native() {
-        delegated::finish_swap(fd, socket);
+    if socket.is_native() && !connecting::is_carried_now(fd, index, false) {
+        delegated::follow_child();
         return None;
     }
     if flags & !KNOWN != 0 {

@@ -140,6 +140,9 @@ pub struct Socket {
     pub base_given: AtomicU64,
     /// It came from the queue of a shared listener: the place of its page, and one; else 0.
     pub shared_page: AtomicU32,
+    /// The kernel connects it still, or its program does not know yet that it has: the reason why it is
+    /// native unless it is carried then (see `connecting`). 0 otherwise.
+    pub connecting: AtomicU32,
     /// Why it is native, once both halves are.
     reason: AtomicU32,
 }
@@ -195,6 +198,7 @@ impl Socket {
             base_taken: AtomicU64::new(0),
             base_given: AtomicU64::new(0),
             shared_page: AtomicU32::new(0),
+            connecting: AtomicU32::new(0),
             reason: AtomicU32::new(0),
         }
     }
@@ -325,6 +329,11 @@ impl Socket {
         self.reason.store(reason as u32, Release);
     }
 
+    /// It is carried from now on, after it was the kernel's while it was connected.
+    pub fn leave_native(&self) {
+        self.reason.store(0, Release);
+    }
+
     fn begin(&self) {
         self.generation.fetch_add(1, AcqRel);
         self.descriptors.store(1, Relaxed);
@@ -357,6 +366,7 @@ impl Socket {
         self.pending_error.store(0, Relaxed);
         self.delay_options.store(0, Relaxed);
         self.carried.store(0, Relaxed);
+        self.connecting.store(0, Relaxed);
         self.reason.store(0, Relaxed);
         self.live.store(true, Release);
     }

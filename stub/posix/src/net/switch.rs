@@ -70,6 +70,7 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     if carried::is_carried(socket) {
         return match delegated::take_back(connection, is_complete) {
             TakenBack::Settled => finish(fd, index, reason),
+            TakenBack::Reading if is_complete => complete::reset(connection, reason),
             TakenBack::Reading => {}
             TakenBack::Lost => complete::reset(connection, reason),
         };
@@ -348,5 +349,8 @@ fn finish(fd: i32, index: u32, reason: Native) {
     if socket.read_shut.load(Relaxed) {
         let _ = call::shutdown(fd, libc::SHUT_RD);
     }
-    watch::life::became_native(index);
+    match carried::is_left_by_child(socket) {
+        true => delegated::note_left(),
+        false => watch::life::became_native(index),
+    }
 }

@@ -11,7 +11,7 @@ use crate::net::watch::early;
 use crate::net::watch::enter::{enter_socket, put};
 use crate::net::watch::interest::Interest;
 use crate::net::watch::sets::{set_for, Set, SETS};
-use crate::net::{accept, demote, kernel, listen, shared, shared_set};
+use crate::net::{accept, connecting, demote, kernel, listen, shared, shared_set};
 use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 use crate::{fail, Answer};
@@ -28,7 +28,9 @@ pub fn control(
     let kind = table::kind(fd);
     let _critical = Critical::enter();
     match (op, kind, event) {
-        (op, DescriptorKind::Socket(index), event) if is_undecided(fd, index) => {
+        (op, DescriptorKind::Socket(index), event)
+            if connecting::is_connecting(index) || is_undecided(fd, index) =>
+        {
             control_undecided(epoll, op, fd, event, by_kernel)
         }
         (libc::EPOLL_CTL_ADD, DescriptorKind::Socket(index), Some(event)) => {
@@ -83,7 +85,7 @@ fn is_early(fd: i32, event: &libc::epoll_event) -> bool {
         && call::peer_address(fd).is_none()
 }
 
-/// The kernel reports it, and what is asked is remembered; what cannot be stays the kernel's.
+/// Of one that is connected still, or may be an offer's: the kernel reports it, and what is asked is remembered; what cannot be stays the kernel's.
 fn control_undecided(
     epoll: i32,
     op: i32,
@@ -96,6 +98,7 @@ fn control_undecided(
             let is_exclusive = event.events & libc::EPOLLEXCLUSIVE as u32 != 0;
             if is_exclusive || !early::remember(epoll, fd, event) {
                 if let DescriptorKind::Socket(index) = table::kind(fd) {
+                    connecting::give_up(fd, index);
                     accept::decide(fd, index, Some(Native::Crossed));
                 }
             }

@@ -1,7 +1,8 @@
 //! The socket comes back to its descriptor, with each direction exactly where it is.
 //!
 //! ```text
-//! asked for:     wish, bell --> the loop stops, SWITCHED, closes its ends --> positions are the lanes'
+//! asked for:     wish --> between two turns of the loop's the socket is taken --> positions are the lanes'
+//!                within one: bell --> the loop stops, SWITCHED, closes its ends --> likewise
 //! loop killed:   the shadow has ended without a flag --> positions are the kernel's:
 //!                received and not published: published here; sent and not consumed: consumed here
 //! then:          what is left in the outgoing lane goes to the socket, the socket to the number
@@ -13,24 +14,30 @@ use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 
 use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
 use heliostat_backend_tcp::Positions;
+use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use heliostat_ring::stream::Corrupt;
 
-use super::hidden;
+use super::hidden::put;
+use super::{door, hidden};
 use crate::net::carried::{is_carried, is_lost};
 use crate::net::channel::Side;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Connection, Socket, Stream};
+use crate::net::socket::{index_of, Connection, Socket, Stream};
 use crate::net::{relay, shadow, watch};
 use crate::owner;
 use crate::table::{self, DescriptorKind};
 
-/// A loop that is asked answers within a turn; one that is stopped is not waited for longer.
-const ANSWER_NS: u64 = 2_000_000_000;
+/// A turn takes less than a millisecond; a loop that was stopped within one is not waited for longer.
+const TURN_NS: u64 = 30_000_000_000;
 /// Between two looks at one that was rung for.
 const LOOK_NS: u64 = 1_000_000;
 /// Room asked of the kernel for what was not sent yet.
 const REST_BYTES: i32 = 1 << 20;
+/// What it gives at most to who asks (twice net.core.wmem_max, as Linux is delivered).
+const ROOM_ASKED_MAX: i32 = 2 * 212_992;
+/// So long a peer is waited for that has not read what was sent before.
+const ROOM_NS: u64 = 50_000_000;
 
 /// What became of a connection that was taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,59 +52,76 @@ pub enum TakenBack {
 
 /// Takes the socket of a carried connection back. The caller holds the lock of leaving.
 pub fn take_back(connection: Connection<'_>, is_complete: bool) -> TakenBack {
-    let Connection { fd, socket, stream } = connection;
-    let hidden = socket.carried.load(Acquire);
-    let is_whole = move_back(connection, hidden);
-    if !is_whole {
+    let hidden = connection.socket.carried.load(Acquire);
+    let taken = move_back(connection, hidden, is_complete);
+    if taken == TakenBack::Lost {
         put_back(connection, hidden);
     }
     if !owner::is_borrowed() {
-        hidden::drop_hidden(socket);
+        hidden::drop_hidden(connection.socket);
     }
-    if !is_whole {
-        return TakenBack::Lost;
-    }
-    forget_shadow(socket, stream);
-    if stream.incoming.unread() == Ok(0) {
-        socket.receiver.lock().leave();
-        return TakenBack::Settled;
-    }
-    match is_complete && relay::start(Connection::new(fd, socket, stream)) {
-        true => {
-            socket.receiver.lock().stream = None;
-            TakenBack::Settled
-        }
-        false => TakenBack::Reading,
-    }
+    taken
 }
 
-/// Stops the loop, and puts the socket and what was not sent in its place; false where that cannot be.
-fn move_back(connection: Connection<'_>, hidden: i32) -> bool {
+/// Stops the loop, and puts the socket and what was not sent in its place. Nobody reads or writes meanwhile.
+fn move_back(connection: Connection<'_>, hidden: i32, is_complete: bool) -> TakenBack {
     let Connection { socket, stream, .. } = connection;
-    let _receiver = socket.receiver.lock();
+    let mut receiver = socket.receiver.lock();
     let _reading = side_lock::enter(socket, stream, Half::Reading);
     let mut sender = socket.sender.lock();
     let _writing = side_lock::enter(socket, stream, Half::Writing);
     if !stop_loop(connection) || stream.incoming.flags() & RESET != 0 {
-        return false;
+        return TakenBack::Lost;
     }
     if stream.incoming.flags() & SWITCHED == 0 && recover(hidden, socket, stream).is_err() {
-        return false;
+        return TakenBack::Lost;
     }
     stream.outgoing.push();
-    let rest = stream.outgoing.take_back().unwrap_or_default();
+    let mut rest = stream.outgoing.take_back().unwrap_or_default();
     let _ = stream.outgoing.account(rest.len() as u64);
     put_back(connection, hidden);
     sender.stream = None;
-    let is_sent = send_rest(hidden, &rest);
+    rest.drain(..send_rest(hidden, &rest));
     shadow::options::restore_delay(hidden, socket);
-    if socket.write_shut.load(Relaxed) {
+    if rest.is_empty() && socket.write_shut.load(Relaxed) {
         let _ = call::shutdown(hidden, libc::SHUT_WR);
     }
-    is_sent
+    forget_shadow(socket, stream);
+    let is_read = stream.incoming.unread() == Ok(0);
+    match (rest.is_empty(), is_read || !is_complete) {
+        (true, true) if is_read => {
+            receiver.leave();
+            TakenBack::Settled
+        }
+        (true, true) => TakenBack::Reading,
+        (is_sent, _) => match leave_to_relay(connection, rest) {
+            true => {
+                receiver.stream = None;
+                TakenBack::Settled
+            }
+            false if is_sent => TakenBack::Reading,
+            false => TakenBack::Lost,
+        },
+    }
 }
 
-/// Waits until the loop has let go, or is seen to be gone; false when it does neither.
+/// What the socket does not take, and what is unread in the ring, is a relay's to carry, whose other end
+/// takes the descriptor's place; false where there can be none.
+fn leave_to_relay(connection: Connection<'_>, rest: Vec<u8>) -> bool {
+    let Connection { fd, socket, .. } = connection;
+    let has_rest = !rest.is_empty();
+    let is_started = relay::start(connection, rest);
+    if is_started && has_rest && socket.write_shut.load(Relaxed) {
+        let _ = call::shutdown(fd, libc::SHUT_WR);
+    }
+    if is_started && owner::is_borrowed() {
+        door::show_twin(fd, index_of(socket));
+    }
+    is_started
+}
+
+/// Stops the loop between two turns, or waits until it has let go, or is seen to be gone; false when it
+/// was stopped within a turn.
 fn stop_loop(connection: Connection<'_>) -> bool {
     let Connection { fd, socket, stream } = connection;
     let has_let_go = || stream.incoming.flags() & (SWITCHED | RESET) != 0;
@@ -105,15 +129,25 @@ fn stop_loop(connection: Connection<'_>) -> bool {
         return true;
     }
     stream.incoming.want_native();
+    let takes = || {
+        let is_taken = stream.outgoing.take_turns(); // T1
+        if is_taken {
+            stream.incoming.raise(SWITCHED);
+        }
+        is_taken
+    };
+    if takes() {
+        return true;
+    }
     stream.outgoing.count_bell();
     if call::send(fd, &[0], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).is_err() {
         stream.outgoing.uncount_bell();
     }
-    let ends = clock::monotonic_ns() + ANSWER_NS;
+    let ends = clock::monotonic_ns() + TURN_NS;
     while clock::monotonic_ns() < ends {
         let mut fds = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];
         let told = call::ppoll(&mut fds, Some(LOOK_NS), None);
-        if told == Ok(1) || has_let_go() {
+        if told == Ok(1) || has_let_go() || takes() {
             return true;
         }
     }
@@ -142,8 +176,12 @@ fn recover(hidden: i32, socket: &Socket, stream: &Stream) -> Result<(), Corrupt>
     Ok(())
 }
 
-/// Every number of this process that was the shadow's is the socket's.
+/// Every number of this process that was the shadow's is the socket's. A child of vfork has numbers of
+/// its own, of which no table knows.
 fn put_back(connection: Connection<'_>, hidden: i32) {
+    if owner::is_borrowed() {
+        return put(hidden, connection.fd);
+    }
     let index = connection.index();
     watch::life::withdraw_shadow(index);
     for (number, kind) in table::walk(0, u32::MAX) {
@@ -151,35 +189,35 @@ fn put_back(connection: Connection<'_>, hidden: i32) {
             put(hidden, number);
         }
     }
-    if table::kind(connection.fd) != DescriptorKind::Socket(index) {
-        put(hidden, connection.fd); // a child of vfork has put the connection there
-    }
 }
 
-fn put(hidden: i32, number: i32) {
-    if hidden == 0 {
-        return;
-    }
-    if let Ok(copy) = heliostat_base::fd::duplicate(hidden) {
-        let _ = call::replace(copy.into_raw(), number);
-    }
-}
-
-/// What lay in the outgoing lane, in front of all that the program writes from now on. False when the
-/// kernel does not take it.
-fn send_rest(hidden: i32, rest: &[u8]) -> bool {
+/// What lay in the outgoing lane, in front of all that the program writes from now on: how much of it the
+/// kernel takes. A peer that reads makes room soon.
+fn send_rest(hidden: i32, rest: &[u8]) -> usize {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let (mut sent, mut is_wide) = (0, false);
+    let ends = clock::monotonic_ns() + ROOM_NS;
     while sent < rest.len() {
         match call::send(hidden, &rest[sent..], flags) {
             Ok(count) => sent += count,
-            Err(_) if !std::mem::replace(&mut is_wide, true) => {
-                let _ = call::set_option(hidden, libc::SOL_SOCKET, libc::SO_SNDBUF, REST_BYTES);
+            Err(_) if !std::mem::replace(&mut is_wide, true) => widen(hidden),
+            Err(Errno(libc::EAGAIN)) if clock::monotonic_ns() < ends => {
+                let mut fds = [libc::pollfd { fd: hidden, events: libc::POLLOUT, revents: 0 }];
+                let _ = call::ppoll(&mut fds, Some(LOOK_NS), None);
             }
-            Err(_) => return false,
+            // Of a connection that is broken nothing is lost with it.
+            Err(errno) => return if errno == Errno(libc::EAGAIN) { sent } else { rest.len() },
         }
     }
-    true
+    sent
+}
+
+/// Gives the socket more room, unless the kernel has given it as much by itself: asked for, it is less.
+fn widen(hidden: i32) {
+    let room = call::option(hidden, libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
+    if room < ROOM_ASKED_MAX {
+        let _ = call::set_option(hidden, libc::SOL_SOCKET, libc::SO_SNDBUF, REST_BYTES);
+    }
 }
 
 /// The shadow is gone, and with it its bells and its end, which were none of the connection's.
@@ -189,22 +227,6 @@ fn forget_shadow(socket: &Socket, stream: &Stream) {
         flag.store(false, Release);
     }
     socket.shadow_error.store(0, Release);
-}
-
-/// A child of vfork has taken the connection back for itself; this process does so when it comes to it.
-#[cold]
-pub fn finish_swap(fd: i32, socket: &Socket) {
-    let hidden = socket.carried.load(Acquire);
-    if hidden != 0 && !owner::is_borrowed() {
-        put(hidden, fd);
-        hidden::drop_hidden(socket);
-    }
-}
-
-/// A child of vfork has put the connection at the number `fd`, where no table knows it: what was taken
-/// back takes that place too.
-pub fn put_renamed(fd: i32, socket: &Socket) {
-    put(socket.carried.load(Acquire), fd);
 }
 
 /// Before a connection is closed: true when its loop is gone, and the rest is to be sent here.

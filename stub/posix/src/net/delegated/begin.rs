@@ -16,34 +16,56 @@ use crate::net::shadow::options::{BELLS, CORK, NODELAY};
 use crate::net::socket::{self, Socket, Stream};
 use crate::table::{self, DescriptorKind};
 
-/// accept(2) gave `fd`, which is native for `reason`; true when it is carried instead.
-pub fn accepted(fd: i32, reason: Native) -> bool {
-    is_remote(reason) && begin(fd, Side::Server)
+/// accept(2) gave `fd`, which is native for `reason` unless it is carried.
+///
+/// # Errors
+/// Why it is native.
+pub fn accepted(fd: i32, reason: Native) -> Result<(), Native> {
+    begin(fd, (Side::Server, None), reason)
 }
 
 /// connect(2) has connected `fd`, likewise.
-pub fn connected(fd: i32, reason: Native) -> bool {
-    let is_free = table::kind(fd) == DescriptorKind::Unknown;
-    is_free && is_remote(reason) && begin(fd, Side::Client)
+///
+/// # Errors
+/// Why it is native.
+pub fn connected(fd: i32, reason: Native) -> Result<(), Native> {
+    match table::kind(fd) {
+        DescriptorKind::Unknown => begin(fd, (Side::Client, None), reason),
+        _ => Err(reason),
+    }
 }
 
-/// What of all natives has a peer that is not under Heliostat here.
-fn is_remote(reason: Native) -> bool {
+/// A connect(2) that did not wait has come to its end, and the connection has its place already.
+///
+/// # Errors
+/// Why it is native.
+pub fn completed(fd: i32, index: u32, reason: Native) -> Result<(), Native> {
+    begin(fd, (Side::Client, Some(index)), reason)
+}
+
+/// Whether asking may bring something, for a connection that is native for `reason`: its peer is not
+/// under Heliostat here.
+pub fn may_carry(reason: Native) -> bool {
     matches!(reason, Native::NoOffer | Native::NotLocal | Native::PeerNotOurs)
+        && crate::is_enabled()
+        && carriers::may_carry()
 }
 
-fn begin(fd: i32, side: Side) -> bool {
-    if !crate::is_enabled() || !carriers::may_carry() || !habit::is_worth_it() || lingers(fd) {
-        return false;
+fn begin(fd: i32, whose: (Side, Option<u32>), reason: Native) -> Result<(), Native> {
+    if !may_carry(reason) {
+        return Err(reason);
     }
-    let Some((slot, link, standing)) = carriers::take_slot() else { return false };
-    match hand_over(fd, side, &slot, link, standing.id) {
-        Some(()) => true,
-        None => {
-            slot.give_up_carried();
-            false
-        }
+    if !habit::is_worth_it() {
+        return Err(Native::ShortLived);
     }
+    if lingers(fd) {
+        return Err(Native::Option);
+    }
+    let (slot, link, standing) = carriers::take_slot().ok_or(reason)?;
+    hand_over(fd, whose, &slot, link, standing.id).ok_or_else(|| {
+        slot.give_up_carried();
+        reason
+    })
 }
 
 /// A close that waits for its peer is the kernel's.
@@ -53,7 +75,7 @@ fn lingers(fd: i32) -> bool {
 
 fn hand_over(
     fd: i32,
-    side: Side,
+    (side, place): (Side, Option<u32>),
     slot: &Slot,
     link: i32,
     own: heliostat_abi::name::ObjectId,
@@ -65,10 +87,12 @@ fn hand_over(
     if !slot.begin_carried(own) {
         return None;
     }
-    let index = socket::allocate()?;
+    let index = place.or_else(socket::allocate)?;
     let socket = socket::at(index);
     let Some(hidden) = swap(fd, slot, link) else {
-        socket::free(index);
+        if place.is_none() {
+            socket::free(index);
+        }
         return None;
     };
     let stream = Stream { slot: slot.clone(), side: Side::Client, incoming, outgoing };
@@ -79,6 +103,7 @@ fn hand_over(
     socket.shadow_inode.store(call::inode(fd).unwrap_or(0), Relaxed);
     socket.base_taken.store(positions.taken, Relaxed);
     socket.base_given.store(positions.given, Relaxed);
+    socket.leave_native();
     socket.carried.store(hidden, Release);
     report_line::begin(fd, socket, side, Path::Delegated, Some(ends));
     table::set(fd, DescriptorKind::Socket(index));

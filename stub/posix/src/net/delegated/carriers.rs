@@ -2,10 +2,11 @@
 
 use heliostat_base::sync::AtomicU64;
 use heliostat_base::sync::Ordering::Relaxed;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use heliostat_abi::session::node::State;
 use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::stream::carry::Carry;
 use heliostat_abi::stream::delegated;
 use heliostat_base::clock;
 use heliostat_base::lock::Lock;
@@ -24,6 +25,9 @@ static CARRIERS: Lock<Carriers> = Lock::new(Carriers { epoch: 0, all: Vec::new()
 /// Monotonic time until which it refuses.
 static REFUSED_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 
+/// See `configure`.
+static WANTED: OnceLock<Carry> = OnceLock::new();
+
 struct Carriers {
     /// The session that they were given to.
     epoch: u64,
@@ -36,9 +40,14 @@ struct Carrier {
     link: i32,
 }
 
+/// Notes what the program was told to want; where nothing was said the measured rule decides.
+pub fn configure(carry: Carry) {
+    let _ = WANTED.set(carry);
+}
+
 /// Whether asking may bring something: no lock, no system call but the clock.
 pub fn may_carry() -> bool {
-    clock::monotonic_ns() >= REFUSED_UNTIL_NS.load(Relaxed)
+    WANTED.get() != Some(&Carry::Never) && clock::monotonic_ns() >= REFUSED_UNTIL_NS.load(Relaxed)
 }
 
 /// A slot for a connection, with the link over which it is handed over, and this session.
@@ -89,7 +98,11 @@ pub fn forget_link(link: i32) {
 }
 
 fn open(standing: &Standing) -> Option<Carrier> {
-    let request = Request::Own(delegated::request());
+    let cores = match WANTED.get() {
+        Some(Carry::On(cores)) => Some(*cores),
+        _ => None,
+    };
+    let request = Request::Own(delegated::request(cores));
     let (reply, fds) = session::ask_in(standing.epoch, &request, &[]).ok()?;
     let Reply::Own(own) = reply else { return None };
     let entry = delegated::granted(&own).ok()?;

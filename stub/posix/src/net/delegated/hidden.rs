@@ -46,6 +46,21 @@ pub fn hide_owned(fd: OwnedFd) -> Result<i32, Errno> {
     hide(fd.as_raw_fd())
 }
 
+/// Whether there is one.
+pub fn is_any() -> bool {
+    COUNT.load(Relaxed) != 0
+}
+
+/// Puts a copy of `hidden` at `number`.
+pub fn put(hidden: i32, number: i32) {
+    if hidden == 0 {
+        return;
+    }
+    if let Ok(copy) = heliostat_base::fd::duplicate(hidden) {
+        let _ = call::replace(copy.into_raw(), number);
+    }
+}
+
 /// Closes one.
 pub fn close_hidden(fd: i32) {
     if table::kind(fd) == DescriptorKind::Hidden && table::take(fd) == DescriptorKind::Hidden {

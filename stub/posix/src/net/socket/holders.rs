@@ -17,6 +17,11 @@ impl Socket {
         self.descriptors.fetch_add(1, AcqRel);
     }
 
+    /// No other descriptor of this process refers to it.
+    pub fn has_one_descriptor(&self) -> bool {
+        self.descriptors.load(Relaxed) == 1
+    }
+
     /// One descriptor less; true when it was the last.
     pub fn release(&self) -> bool {
         self.descriptors.fetch_sub(1, AcqRel) == 1

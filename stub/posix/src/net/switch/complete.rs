@@ -163,7 +163,7 @@ fn leave_alone(connection: Connection<'_>, reason: Native) {
 
 /// The slot is the relay's from then on, until it ends.
 fn put_relay(connection: Connection<'_>) -> bool {
-    let is_put = relay::start(connection);
+    let is_put = relay::start(connection, Vec::new());
     if is_put {
         connection.socket.receiver.lock().stream = None;
     }

@@ -38,6 +38,16 @@ pub struct Early {
 }
 
 impl Early {
+    /// Its set, after a look whether a one-shot has been told.
+    fn look(&mut self) -> Result<i32, Native> {
+        let epoll = sets::descriptor_of(self.set).ok_or(Native::PolledBefore)?;
+        if self.event.events & ONESHOT != 0 {
+            let left = call::epoll_events(epoll, self.fd).ok_or(Native::PolledBefore)?;
+            self.is_spent = left & !(EDGE | ONESHOT) == 0;
+        }
+        Ok(epoll)
+    }
+
     /// What the kernel shall report again.
     pub fn asked(&self) -> epoll_event {
         let events = match self.is_spent {
@@ -114,11 +124,7 @@ pub fn forget_set(set: u32) {
 /// The reason why the connection has to be native.
 pub fn silence(fd: i32) -> Result<(), Native> {
     for entry in EARLY.lock().iter_mut().filter(|entry| entry.fd == fd) {
-        let epoll = sets::descriptor_of(entry.set).ok_or(Native::PolledBefore)?;
-        if entry.event.events & ONESHOT != 0 {
-            let left = call::epoll_events(epoll, fd).ok_or(Native::PolledBefore)?;
-            entry.is_spent = left & !(EDGE | ONESHOT) == 0;
-        }
+        let epoll = entry.look()?;
         // Errors are reported whatever is asked for: once, under a mark that no interest has.
         let nothing = mark::data(mark::number(), mark::PLACES_MAX - 1);
         let silent = epoll_event { events: EDGE, u64: nothing };
@@ -135,6 +141,34 @@ pub fn restore(fd: i32) {
         entry.is_silenced = false;
         if let Some(epoll) = sets::descriptor_of(entry.set) {
             let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(entry.asked()));
+        }
+    }
+}
+
+/// The kernel's sets have the socket no more, whose descriptor becomes another file.
+///
+/// # Errors
+/// One of them cannot be found: all are as they were.
+pub fn withdraw(fd: i32) -> Result<(), Native> {
+    let take_out = |entry: &mut Early| {
+        let epoll = entry.look()?;
+        call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, None).map_err(|_| Native::PolledBefore)?;
+        entry.is_silenced = true;
+        Ok(())
+    };
+    let answer = EARLY.lock().iter_mut().filter(|entry| entry.fd == fd).try_for_each(take_out);
+    if answer.is_err() {
+        put_again(fd);
+    }
+    answer
+}
+
+/// After `withdraw`, where the descriptor is the socket still.
+pub fn put_again(fd: i32) {
+    for entry in EARLY.lock().iter_mut().filter(|entry| entry.fd == fd && entry.is_silenced) {
+        entry.is_silenced = false;
+        if let Some(epoll) = sets::descriptor_of(entry.set) {
+            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, Some(entry.asked()));
         }
     }
 }

@@ -1,0 +1,124 @@
+"""Connections leave the network service at the moment at which the control plane ends or stops: each goes on, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+
+import kernel_view
+import pytest
+from heliostat_run import Harness, Side
+
+pytestmark = pytest.mark.heliostat
+
+MOMENTS, CONNECTIONS, BYTES, PIECE = 20, 6, 3_000_000, 50_000
+# Connection n leaves when it has sent its share of n: whenever the moment is, some are about to.
+SERVER = f"""
+import hashlib, random, socket, sys, threading
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+def serve(number, connection):
+    source, seen = random.Random(100 + number), hashlib.sha256()
+    def send():
+        for sent in range(0, {BYTES}, {PIECE}):
+            if sent // {PIECE} == (number + 1) * {BYTES // PIECE} // ({CONNECTIONS} + 1):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)
+            connection.sendall(source.randbytes({PIECE}))
+        connection.shutdown(socket.SHUT_WR)
+    writer = threading.Thread(target=send); writer.start()
+    while part := connection.recv({PIECE}): seen.update(part)
+    writer.join()
+    sys.stdout.write(f"{number} {seen.hexdigest()}\\n"); sys.stdout.flush()
+for number in range({CONNECTIONS}):
+    threading.Thread(target=serve, args=(number, listener.accept()[0])).start()
+"""
+IDLE = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+print(connection.recv(5), flush=True)
+sys.stdin.readline()
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)
+connection.sendall(b"left")
+while part := connection.recv(1000): connection.sendall(part)
+"""
+
+
+@pytest.fixture(scope="module")
+def harness():
+    with Harness(configuration='[network]\ndelegate = "always"\n') as one:
+        yield one
+
+
+def made(seed: int) -> bytes:
+    source = random.Random(seed)
+    return b"".join(source.randbytes(PIECE) for _ in range(0, BYTES, PIECE))
+
+
+def exchange(client: socket.socket, number: int, found: dict[int, bool]) -> None:
+    """Sends and reads to the end at once; whether what came is what the server has sent."""
+    received = hashlib.sha256()
+
+    def receive():
+        while part := client.recv(1 << 16):
+            received.update(part)
+
+    reader = threading.Thread(target=receive)
+    reader.start()
+    client.sendall(made(number))
+    client.shutdown(socket.SHUT_WR)
+    reader.join(90)
+    found[number] = received.digest() == hashlib.sha256(made(100 + number)).digest()
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+def test_connections_that_leave_when_it_ends_or_stops_lose_no_byte(harness, how, moment):
+    harness.call("run", *harness.configured(), "--", "/bin/true")
+    control, port = harness.control_plane(), kernel_view.free_port()
+    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", SERVER, str(port)])
+    kernel_view.wait_listening(port, server.process)
+    clients = [socket.create_connection(("127.0.0.1", port), timeout=90) for _ in range(CONNECTIONS)]
+    found: dict[int, bool] = {}
+    users = [threading.Thread(target=exchange, args=(client, number, found)) for number, client in enumerate(clients)]
+    later = [threading.Timer(0.01 + 0.012 * moment, os.kill, (control, how))]
+    if how == signal.SIGSTOP:
+        # What was stopped within a turn is waited for.
+        later.append(threading.Timer(0.31 + 0.012 * moment, os.kill, (control, signal.SIGCONT)))
+    for thread in later + users:
+        thread.start()
+    for thread in later + users:
+        thread.join(120)
+    assert found == dict.fromkeys(range(CONNECTIONS), True)
+    assert server.wait(60) == 0, server.errors()
+    expected = {f"{number} {hashlib.sha256(made(number)).hexdigest()}" for number in range(CONNECTIONS)}
+    assert set(server.output().splitlines()) == expected
+    if how != signal.SIGSTOP:
+        kernel_view.wait_until(lambda: kernel_view.has_ended(control), 60, "the control plane's end")
+
+
+def test_a_connection_between_two_turns_leaves_while_the_control_plane_is_stopped(harness):
+    harness.call("run", *harness.configured(), "--", "/bin/true")
+    reading, writing = os.pipe()
+    port = kernel_view.free_port()
+    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", IDLE, str(port)], stdin=reading)
+    kernel_view.wait_listening(port, server.process)
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(b"first")
+        kernel_view.wait_until(lambda: "first" in server.output(), 60, "the first bytes")
+        assert [entry["path"] for entry in harness.explain(server.pid)] == ["delegated"]
+        control = harness.control_plane()
+        os.kill(control, signal.SIGSTOP)
+        try:
+            client.sendall(b"more")
+            os.write(writing, b"\n")
+            assert client.recv(8, socket.MSG_WAITALL) == b"leftmore"
+        finally:
+            os.kill(control, signal.SIGCONT)
+        client.sendall(b"and then")
+        assert client.recv(8, socket.MSG_WAITALL) == b"and then"
+    os.close(writing)
