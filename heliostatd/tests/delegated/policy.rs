@@ -41,6 +41,16 @@ fn device_of(daemon: &Daemon, path: &Path) -> Value {
     devices.iter().find(|device| device["device"] == name.as_str()).unwrap().clone()
 }
 
+/// The same once nobody measures it.
+fn measured(daemon: &Daemon, path: &Path) -> Value {
+    let mut device = Value::Null;
+    await_that("it was measured, or could not be", || {
+        device = device_of(daemon, path);
+        !device["why"].as_str().unwrap().contains("being measured")
+    });
+    device
+}
+
 fn status(daemon: &Daemon, name: &str) -> u64 {
     daemon.status()["delegated"][name].as_u64().unwrap()
 }
@@ -83,24 +93,26 @@ fn a_device_is_measured_by_the_first_large_file_and_the_numbers_are_shown() {
     let bytes = content(16 * MIB, 3);
     write_file(&path, &bytes);
     let mut session = Delegate::new(&daemon);
-    let file = session.show(&File::open(&path).unwrap(), false).unwrap();
+    // A machine that is busy with other things may be too slow for the first try.
     let mut device = Value::Null;
-    await_that("it was measured, or could not be", || {
-        device = device_of(&daemon, &path);
-        !device["why"].as_str().unwrap().contains("being measured")
-    });
+    let mut file = ObjectId::default();
+    for _ in 0..3 {
+        file = session.show(&File::open(&path).unwrap(), false).unwrap();
+        device = measured(&daemon, &path);
+    }
     let why = device["why"].as_str().unwrap();
     let samples = device["measured"].as_array().cloned().unwrap_or_default();
     let from = device["direct_from_bytes"].as_u64();
     if why == "measured" {
-        assert!(samples.len() >= 3, "{device}");
+        let large = samples.iter().any(|it| it["bytes"].as_u64() >= Some(256 << 10));
+        assert!(large && samples.len() >= 3, "{device}");
         assert!(samples.iter().all(|it| it["direct_ns"].as_u64() > Some(0)), "{device}");
         assert!(from.is_none_or(|from| (64 << 10..=4 << 20).contains(&from)), "{device}");
     } else {
         assert!(why.starts_with("the fixed threshold: "), "{device}");
         assert_eq!(from, Some(256 << 10), "{device}");
     }
-    assert!(why == "measured" || !is_on_disk(&path), "{device}");
+    assert!(why == "measured" || why.contains("too slow") || !is_on_disk(&path), "{device}");
     assert!(std::fs::read(&path).unwrap() == bytes, "nothing is written");
     // The threshold holds from then on.
     let (_, way, found) = session.read(file, 0, LARGE);
@@ -129,20 +141,16 @@ fn whoever_opens_whatever_a_device_is_measured_once() {
     let path = daemon.folder().join("large");
     write_file(&path, &content(8 * MIB, 2));
     let number = path.metadata().unwrap().dev();
-    let mut measured = Vec::new();
+    let mut took = Vec::new();
     for _ in 0..4 {
         let mut session = Delegate::new(&daemon);
         for _ in 0..20 {
             session.show(&File::open(&path).unwrap(), false).unwrap();
         }
-        await_that("nothing is being measured", || {
-            let device = device_of(&daemon, &path);
-            !device["why"].as_str().unwrap().contains("being measured")
-        });
-        measured.push(device_of(&daemon, &path)["measured_ns"].clone());
+        took.extend(measured(&daemon, &path)["measured_ns"].as_u64());
     }
-    measured.dedup();
-    assert_eq!(measured.len(), 1, "the same measurement each time: {measured:?}");
+    took.dedup();
+    assert!(took.len() <= 1, "the same measurement each time: {took:?}");
     let status = daemon.status();
     let devices = status["delegated"]["devices"].as_array().unwrap();
     let name = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
@@ -164,6 +172,30 @@ fn a_configured_threshold_holds_and_zero_is_never() {
         assert_eq!(taken, way);
         assert_eq!(device_of(&daemon, &path)["why"], "configured: direct_from_bytes");
     }
+}
+
+#[test]
+fn reads_that_the_device_has_are_counted_until_they_come_back_or_nobody_waits() {
+    let daemon = Daemon::with(FIXED, &[]);
+    let path = daemon.folder().join("file");
+    write_file(&path, &content(4 * MIB, 1));
+    let mut sessions = [Delegate::new(&daemon), Delegate::new(&daemon), Delegate::new(&daemon)];
+    let files = sessions.each_mut().map(|it| it.show(&File::open(&path).unwrap(), true).unwrap());
+    for (session, file) in sessions.iter_mut().zip(files) {
+        for tag in 0..200 {
+            session.submit(&read(file, tag * 4096, 4096, tag));
+        }
+    }
+    let [mut whole, mut closes, dies] = sessions;
+    drop(dies);
+    closes.submit(&Operation { object: files[1], ..blank(1000) });
+    (0..200).for_each(|_| assert_eq!(whole.next().result, 4096));
+    // A read that begins after the file is closed has none; the others come back.
+    let results: Vec<i64> = (0..201).map(|_| closes.next().result).collect();
+    let bad = -i64::from(libc::EBADF);
+    assert!(results.iter().all(|result| [0, 4096, bad].contains(result)), "{results:?}");
+    await_that("nothing is under way", || device_of(&daemon, &path)["under_way"] == 0);
+    assert_eq!(device_of(&daemon, &path)["is_full"], false);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 //! ```text
 //! first file --> fixed --a large file under a lease--> being measured --> measured, for good
 //!                  ^                                      |
-//!                  '------- it could not be --------------'  (for good as well, and said)
+//!                  '-- it could not be, by that file -----'  (the third time for good, and said)
 //! ```
-//! A device is what st_dev numbers. Each is measured once in the life of the control plane, whoever
-//! opens whatever: so nobody can have it measured again and again. The table has a limit, since a user
-//! may have file systems of numbers of its own (subvolumes of btrfs); those beyond share a device that
-//! is never measured.
+//! A device is what st_dev numbers. Each is measured once in the life of the control plane, and three
+//! times nobody can: so no program has it measured again and again. The table has a limit, since a
+//! user may have file systems of numbers of its own (subvolumes of btrfs); those beyond share a device
+//! that is never measured.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,18 +20,21 @@ use super::way::{is_busy, threshold, Load, DIRECT_FROM, FULL_FROM, NEVER};
 
 /// Devices that are known; each has been measured with some tens of MiB at most.
 pub const DEVICES_MAX: usize = 64;
+/// Files by which it is tried to measure one.
+const TRIES_MAX: u8 = 3;
 
 /// Where a device's threshold comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The configuration says it.
     Configured,
-    /// It is the fixed one: no file has come by which it could be measured.
-    Unmeasured,
+    /// It is the fixed one: no file has come by which it could be measured, or why it could not be by
+    /// the last of so many.
+    Unmeasured(u8, Option<&'static str>),
     /// It is the fixed one for good, and why.
     Fixed(&'static str),
-    /// It is the fixed one as yet: somebody measures.
-    Measuring,
+    /// It is the fixed one as yet: it is measured by another file after so many.
+    Measuring(u8),
     /// It was measured.
     Measured(Measured),
 }
@@ -69,7 +72,7 @@ impl Device {
     fn new(number: Option<u64>, configured: Option<u64>) -> Device {
         let source = match (configured, number) {
             (Some(_), _) => Source::Configured,
-            (None, Some(_)) => Source::Unmeasured,
+            (None, Some(_)) => Source::Unmeasured(0, None),
             (None, None) => Source::Fixed(TOO_MANY),
         };
         Device {
@@ -128,36 +131,38 @@ impl Device {
         self.lock().clone()
     }
 
-    /// Whether it is to be measured, which it is from then on: true once.
+    /// Whether it is to be measured by a file, which it is from then on: true for one at a time.
     pub(crate) fn begin(&self) -> bool {
         let mut source = self.lock();
-        let is_first = *source == Source::Unmeasured;
-        if is_first {
-            *source = Source::Measuring;
-        }
-        is_first
+        let Source::Unmeasured(tries, _) = *source else { return false };
+        *source = Source::Measuring(tries);
+        true
     }
 
     /// It never is, and why.
     pub fn give_up(&self, why: &'static str) {
-        if self.begin() {
-            self.decide(Err(why));
+        let mut source = self.lock();
+        if matches!(*source, Source::Unmeasured(..)) {
+            *source = Source::Fixed(why);
         }
     }
 
-    /// It was measured, or could not be.
+    /// It was measured, or could not be, by the file by which it was begun.
     pub(crate) fn decide(&self, found: Result<Measured, &'static str>) {
-        let source = match found {
-            Ok(measured) => match find(&measured.samples) {
-                Some(bytes) => {
-                    self.threshold.store(bytes, Relaxed);
-                    Source::Measured(measured)
-                }
-                None => Source::Fixed(TOO_SLOW),
-            },
+        let mut source = self.lock();
+        let tries = if let Source::Measuring(tries) = *source { tries + 1 } else { TRIES_MAX };
+        let judged = found.and_then(|measured| {
+            let bytes = find(&measured.samples).ok_or(TOO_SLOW)?;
+            Ok((bytes, measured))
+        });
+        *source = match judged {
+            Ok((bytes, measured)) => {
+                self.threshold.store(bytes, Relaxed);
+                Source::Measured(measured)
+            }
+            Err(why) if tries < TRIES_MAX => Source::Unmeasured(tries, Some(why)),
             Err(why) => Source::Fixed(why),
         };
-        *self.lock() = source;
     }
 
     fn lock(&self) -> MutexGuard<'_, Source> {
@@ -199,7 +204,7 @@ impl Drop for AtDevice {
     }
 }
 
-const TOO_SLOW: &str = "it is too slow to be measured in the time that there is";
+const TOO_SLOW: &str = "it, or the machine, was too slow to be measured in the time that there is";
 const TOO_MANY: &str = "more devices are in use than are measured";
 
 /// All devices that files are open on, or were.
@@ -244,7 +249,7 @@ mod tests {
     use super::*;
 
     fn sample(bytes: u64, direct_ns: u64) -> Sample {
-        Sample { bytes, direct_ns, filled_ns: 100 }
+        Sample { bytes, direct_ns, filled_ns: 100, times: 9 }
     }
 
     #[test]
@@ -252,7 +257,7 @@ mod tests {
         let devices = Devices::new(None);
         let device = devices.of(7);
         assert!(device.begin() && !device.begin());
-        assert_eq!((device.measured(), device.source()), (DIRECT_FROM, Source::Measuring));
+        assert_eq!((device.measured(), device.source()), (DIRECT_FROM, Source::Measuring(0)));
         let samples = vec![sample(128 << 10, 50), sample(256 << 10, 50)];
         device.decide(Ok(Measured { samples, cost: Cost::default() }));
         let again = devices.of(7);
@@ -260,7 +265,24 @@ mod tests {
         let slow = devices.of(8);
         assert!(slow.begin());
         slow.decide(Ok(Measured { samples: Vec::new(), cost: Cost::default() }));
-        assert_eq!((slow.measured(), slow.begin()), (DIRECT_FROM, false));
+        assert_eq!(slow.source(), Source::Unmeasured(1, Some(TOO_SLOW)));
+        assert_eq!(slow.measured(), DIRECT_FROM);
+    }
+
+    #[test]
+    fn who_cannot_be_measured_by_three_files_is_not_tried_again() {
+        let device = Devices::new(None).of(1);
+        for tries in 1..TRIES_MAX {
+            assert!(device.begin() && !device.begin());
+            device.decide(Err("no"));
+            assert_eq!(device.source(), Source::Unmeasured(tries, Some("no")));
+        }
+        assert!(device.begin());
+        device.decide(Err("no"));
+        assert_eq!((device.source(), device.begin()), (Source::Fixed("no"), false));
+        let memory = Devices::new(None).of(2);
+        memory.give_up("memory");
+        assert_eq!((memory.source(), memory.begin()), (Source::Fixed("memory"), false));
     }
 
     #[test]

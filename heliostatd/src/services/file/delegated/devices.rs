@@ -29,7 +29,10 @@ fn device_json(device: &Device) -> Value {
     });
     if let (Source::Measured(measured), Some(shown)) = (&source, shown.as_object_mut()) {
         let samples = measured.samples.iter().map(|it| {
-            json!({ "bytes": it.bytes, "direct_ns": it.direct_ns, "filled_ns": it.filled_ns })
+            json!({
+                "bytes": it.bytes, "direct_ns": it.direct_ns, "filled_ns": it.filled_ns,
+                "times": it.times,
+            })
         });
         shown.insert("measured".into(), samples.collect());
         shown.insert("measured_ns".into(), json!(measured.cost.ns));
@@ -43,8 +46,9 @@ fn why(source: &Source) -> String {
     match source {
         Source::Configured => "configured: direct_from_bytes".into(),
         Source::Measured(_) => "measured".into(),
-        Source::Measuring => format!("{fixed}: it is being measured"),
-        Source::Unmeasured => {
+        Source::Measuring(_) => format!("{fixed}: it is being measured"),
+        Source::Unmeasured(tries, Some(why)) => format!("{fixed}: {why} ({tries} tried)"),
+        Source::Unmeasured(_, None) => {
             let mib = FILE_BYTES_MIN >> 20;
             format!("{fixed}: no file of {mib} MiB and more was opened yet that a lease vouches for")
         }

@@ -4,9 +4,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_server_file::{Device, Piece};
+use rustix::fs::fstat;
 
 use crate::daemon::Daemon;
 use crate::mounts::FileSystemKind;
+
+/// What st_blocks counts (stat(2)).
+const STAT_BLOCK_BYTES: u64 = 512;
 
 impl Daemon {
     /// The device of this number, with what is known of it.
@@ -28,10 +32,17 @@ impl Daemon {
             _ if kind == FileSystemKind::Memory => device.give_up("its files lie in memory"),
             // Of one file this says nothing: another may be opened so.
             None => {}
+            // Nor does the speed of what was never written.
+            _ if !is_filled(buffered, bytes) => {}
             Some(direct) => {
                 let (direct, buffered) = (direct.clone(), buffered.clone());
                 delegated.prober.consider(device, Piece { direct, buffered, bytes });
             }
         }
     }
+}
+
+/// Whether all of a file has its place on the disk.
+fn is_filled(file: &OwnedFd, bytes: u64) -> bool {
+    fstat(file).is_ok_and(|status| status.st_blocks as u64 * STAT_BLOCK_BYTES >= bytes)
 }
