@@ -60,7 +60,8 @@ mod tests {
             { "reason": "small", "count": 3, "text": "below" },
             { "reason": "hit", "count": 9, "text": "there" },
         ]);
-        let file = json!({ "path": "/a", "reasons": reasons, "last_read": "hit", "last_write": null });
+        let file =
+            json!({ "path": "/a", "reasons": reasons, "last_read": "hit", "last_write": null });
         let text = text(&[file, json!({ "path": "/b", "reasons": [] })]);
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let lines: Vec<_> = text.lines().map(words).collect();

@@ -68,9 +68,8 @@ fn set(daemon: &Daemon, count: usize) -> Vec<(PathBuf, Vec<u8>)> {
 
 /// Shows all of them to a session.
 fn show_all(session: &mut Delegate, files: &[(PathBuf, Vec<u8>)]) -> Vec<ObjectId> {
-    let show = |(path, _): &(PathBuf, Vec<u8>)| {
-        session.show(&File::open(path).unwrap(), false).unwrap()
-    };
+    let show =
+        |(path, _): &(PathBuf, Vec<u8>)| session.show(&File::open(path).unwrap(), false).unwrap();
     files.iter().map(show).collect()
 }
 

@@ -159,7 +159,8 @@ fn copy(turn: &mut Turn<'_>, progress: &Progress, block: Ready) -> bool {
     true
 }
 
-/// Copies a part of a read; answers its time, 0 of what is too short to be timed.
+/// Copies a part of a read; answers its time, 0 of what is too short to be timed. What takes longer than
+/// a nanosecond for a byte was no copy: somebody else had the core.
 #[inline]
 fn copy_timed(
     from: (&SharedMapping, usize),
@@ -172,7 +173,7 @@ fn copy_timed(
     }
     let began_ns = monotonic_ns();
     copy_part(from, into, len, whole)?;
-    Ok(monotonic_ns().saturating_sub(began_ns))
+    Ok(monotonic_ns().saturating_sub(began_ns).min(len as u64))
 }
 
 /// Notes how long a copy took, for the rule about large reads.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Session};
 
+use super::blocks::Blocks;
 use super::cache::{BlockKey, Found, BLOCK_BYTES};
 use super::files::{fill, Files};
 use super::open_file::Vouched;
@@ -37,41 +38,58 @@ pub struct Source {
 pub fn begin(engine: &mut Engine<Files>, session: &mut Session<Files>, object: ObjectId) {
     let Some(opened) = session.objects.get(object) else { return };
     let Some(lease) = opened.vouched() else { return };
-    let (file, holder, stats) = (opened.number, opened.file.holder, opened.file.stats.clone());
+    let (file, holder) = (opened.number, opened.file.holder);
     if session.service.last_file == Some(file) {
         return;
     }
+    let before = session.service.last_file.replace(file);
     let has_rate = opened.file.meter.is_some();
     let source = Source { file: Arc::downgrade(&opened.file.buffered), lease, has_rate };
-    let before = session.service.last_file.replace(file);
     let shared = engine.service.shared.clone();
-    let now_ns = engine.now_ns;
     let (ahead, next) = {
         let mut sets = shared.sets();
-        let ahead = sets.begin(holder, (before, file), (source, lease.version.size), now_ns);
+        let known = (source, lease.version.size);
+        let ahead = sets.begin(holder, (before, file), known, engine.now_ns);
         (ahead, sets.next(holder, file))
     };
+    let found = count_found(&shared.blocks, file, ahead);
+    shared.count_found(found);
+    opened.file.stats.count_found(found);
+    for (file, block) in fetch_next(engine, session, object, next) {
+        shared.count_ahead(1);
+        shared.sets().mark(holder, file, block);
+    }
+}
+
+/// How many of a file's blocks that were read ahead are there, or on their way.
+fn count_found(blocks: &Blocks, file: u64, ahead: u16) -> u64 {
     let is_there = |block: &u64| {
         let key = BlockKey { file, block: *block };
-        ahead & (1 << block) != 0 && engine.service.cache.peek(key) != Found::Absent
+        ahead & (1 << block) != 0 && blocks.peek(key) != Found::Absent
     };
-    let found = (0..HEAD_BLOCKS).filter(is_there).count() as u64;
-    shared.count_found(found);
-    stats.count_found(found);
-    let mut room = BLOCKS_MAX.min(shared.blocks.arena.len() as u64 / BLOCK_BYTES / CACHE_SHARE);
+    (0..HEAD_BLOCKS).filter(is_there).count() as u64
+}
+
+/// Begins to read the heads of files that come next, some blocks in all; which ones it has begun.
+fn fetch_next(
+    engine: &mut Engine<Files>,
+    session: &Session<Files>,
+    object: ObjectId,
+    next: Vec<(u64, Source, u64)>,
+) -> Vec<(u64, u64)> {
+    let cache_blocks = engine.service.arena.len() as u64 / BLOCK_BYTES;
+    let mut room = BLOCKS_MAX.min(cache_blocks / CACHE_SHARE);
+    let mut begun = Vec::new();
     for (file, source, bytes) in next {
         let head = bytes.div_ceil(BLOCK_BYTES).min(HEAD_BLOCKS).min(room);
-        let asked = (0..head).filter(|block| {
-            let key = BlockKey { file, block: *block };
-            let is_begun = fetch(engine, session, object, &source, key);
-            if is_begun {
-                shared.sets().mark(holder, file, *block);
+        for block in 0..head {
+            if fetch(engine, session, object, &source, BlockKey { file, block }) {
+                begun.push((file, block));
             }
-            is_begun
-        });
-        shared.count_ahead(asked.count() as u64);
+        }
         room -= head;
     }
+    begun
 }
 
 /// Begins to read a block that is not there; whether it has.

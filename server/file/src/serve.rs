@@ -160,12 +160,7 @@ fn decide(turn: &mut Turn<'_>) -> Choice {
 }
 
 /// What the rule about ways has to know.
-fn question(
-    turn: &Turn<'_>,
-    opened: &Opened,
-    operation: &Operation,
-    is_copying: bool,
-) -> Question {
+fn question(turn: &Turn<'_>, opened: &Opened, operation: &Operation, is_copying: bool) -> Question {
     let engine: &Engine<Files> = turn.engine;
     let vouched = opened.vouched();
     let block = operation.offset / BLOCK_BYTES;

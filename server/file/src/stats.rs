@@ -117,7 +117,8 @@ mod tests {
     fn reasons_are_counted_and_the_last_of_reads_and_of_writes_is_told() {
         let stats = FileStats::default();
         assert_eq!(stats.last(), [None, None]);
-        for (reason, is_read) in [(Reason::Asked, true), (Reason::Write, false), (Reason::Hit, true)]
+        for (reason, is_read) in
+            [(Reason::Asked, true), (Reason::Write, false), (Reason::Hit, true)]
         {
             stats.chose(reason, is_read);
         }

@@ -237,7 +237,8 @@ mod tests {
         let full = Load { is_device_full: true, is_copying: false };
         let copying = Load { is_device_full: false, is_copying: true };
         let both = Load { is_device_full: true, is_copying: true };
-        let of = |measured| [Load::default(), full, copying, both].map(|it| threshold(measured, it));
+        let of =
+            |measured| [Load::default(), full, copying, both].map(|it| threshold(measured, it));
         const K: u64 = 1024;
         assert_eq!(of(256 * K), [256 * K, 512 * K, 128 * K, 256 * K]);
         assert_eq!(of(DIRECT_FROM_MIN), [64 * K, 128 * K, 64 * K, 64 * K]);

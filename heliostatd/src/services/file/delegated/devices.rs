@@ -1,7 +1,8 @@
 //! Devices as people see them: what was measured, the threshold in force, and why it is that.
 
 use heliostat_server_file::{
-    Device, Source, COPYING_FROM, DIRECT_FROM_MAX, DIRECT_FROM_MIN, FILE_BYTES_MIN, FULL_FROM, NEVER,
+    Device, Source, COPYING_FROM, DIRECT_FROM_MAX, DIRECT_FROM_MIN, FILE_BYTES_MIN, FULL_FROM,
+    NEVER,
 };
 use rustix::fs::{major, minor};
 use serde_json::{json, Value};
@@ -50,7 +51,9 @@ fn why(source: &Source) -> String {
         Source::Unmeasured(tries, Some(why)) => format!("{fixed}: {why} ({tries} tried)"),
         Source::Unmeasured(_, None) => {
             let mib = FILE_BYTES_MIN >> 20;
-            format!("{fixed}: no file of {mib} MiB and more was opened yet that a lease vouches for")
+            format!(
+                "{fixed}: no file of {mib} MiB and more was opened yet that a lease vouches for"
+            )
         }
         Source::Fixed(why) => format!("{fixed}: {why}"),
     }
@@ -58,7 +61,11 @@ fn why(source: &Source) -> String {
 
 /// A threshold; null for never.
 fn bytes_json(bytes: u64) -> Value {
-    if bytes == NEVER { Value::Null } else { json!(bytes) }
+    if bytes == NEVER {
+        Value::Null
+    } else {
+        json!(bytes)
+    }
 }
 
 /// A device's number as the kernel writes it.
