@@ -1,5 +1,8 @@
 //! Delegated operations in words: what the server loops have done, and how each open file is served.
 
+mod devices;
+mod reasons;
+
 use serde_json::Value;
 
 use crate::table::{bytes, cell, list, Table};
@@ -19,13 +22,15 @@ pub fn status_text(status: &Value) -> String {
     };
     let ways: Vec<_> = WAYS.iter().map(way).collect();
     format!(
-        "\ndelegated: {} sessions; transfers: {}; {} failed; cache {} of {}\n{}{}",
+        "\ndelegated: {} sessions; transfers: {}; {} failed; cache {} of {}\n{}{}{}{}",
         number("sessions"),
         ways.join(", "),
         number("failed"),
         bytes(number("cache_bytes")),
         bytes(number("cache_bytes_max")),
         loops_text(delegated),
+        devices::ahead_text(delegated),
+        devices::text(list(delegated, "devices"), &delegated["rule"]),
         rule_text(&delegated["rule"]),
     )
 }
@@ -87,16 +92,24 @@ pub fn explain_text(explained: &Value) -> String {
             table.row([name, "0".into(), String::new(), bytes(0), why]);
         }
     }
-    format!("{loops}\n{}{}", table.render(), rule_text(&explained["delegated_rule"]))
+    let rule = &explained["delegated_rule"];
+    format!(
+        "{loops}\n{}{}{}{}",
+        table.render(),
+        reasons::text(files),
+        devices::text(list(explained, "delegated_devices"), rule),
+        rule_text(rule),
+    )
 }
 
 /// Which threshold decides about what.
 fn rule_text(rule: &Value) -> String {
     let size = |name: &str| bytes(rule[name].as_u64().unwrap_or(0));
     format!(
-        "rule: reads of {} and more, in multiples of {}, go to the device unless they begin in the \
-         cache, the file was opened buffered, or another session reads it behind; others are read by blocks of {}, up to {} blocks \
-         ahead, where a lease says that nobody writes\n",
+        "rule: reads of the device's threshold ({} where it is the fixed one) and more, in multiples of \
+         {}, go to the device unless they begin in the cache, the file was opened buffered, or another \
+         session reads behind; others are read by blocks of {}, up to {} blocks ahead, where a lease \
+         says that nobody writes\n",
         size("direct_from_bytes"),
         size("direct_grain_bytes"),
         size("block_bytes"),
@@ -133,7 +146,7 @@ mod tests {
         );
         assert_eq!(words(lines[3]), "1 kernel 10 B");
         assert_eq!(words(lines[4]), "/c 0 0 B empty");
-        assert!(lines[5].starts_with("rule: reads of 256.0 KiB and more"), "{text}");
+        assert!(lines[5].starts_with("rule: reads of the device's threshold (256.0 KiB"), "{text}");
         assert_eq!(explain_text(&json!({})), "");
     }
 

@@ -300,6 +300,9 @@ pub struct Delegated {
     /// Bytes of a copied transfer from which on it goes around the processor's cache, 0 for never;
     /// measured when the control plane starts if nothing is said.
     pub copy_around_bytes: Option<u64>,
+    /// Bytes of a read from which on it goes to the device itself, 0 for never; measured for each
+    /// device if nothing is said.
+    pub direct_from_bytes: Option<u64>,
 }
 
 impl Default for Delegated {
@@ -318,6 +321,7 @@ impl Default for Delegated {
             requests: Requests::Auto,
             own_rings: true,
             copy_around_bytes: None,
+            direct_from_bytes: None,
         }
     }
 }

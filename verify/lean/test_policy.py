@@ -18,7 +18,7 @@ def test_a_worker_behind_another_is_served_by_the_blocks_that_it_filled(tmp_path
     program, data = tmp_path / "follows", tmp_path / "data"
     subprocess.run(["gcc", "-std=gnu17", "-O2", "-w", f"-I{HEADERS}", "-o", program, HERE / "follows.c"], check=True)
     data.write_bytes(bytes(range(256)) * (32 * MIB // 256))
-    with Harness() as harness:
+    with Harness(configuration="[delegated]\ndirect_from_bytes = 262144\n") as harness:
         words = [str(BINARY), "coprocessor", "run", "--workers", "2", "--root", str(tmp_path), "--", program, data, "1"]
         workers = harness.start(Side.PLAIN, words, name="workers")
         kernel_view.wait_until(lambda: workers.errors().count("sum ") == 2, 60, workers.errors())

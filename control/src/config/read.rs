@@ -262,6 +262,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
         "requests",
         "own_rings",
         "copy_around_bytes",
+        "direct_from_bytes",
     ])?;
     let mut delegated = Delegated::default();
     section.number("loops", (1, LOOPS_MAX as u64), &mut delegated.loops)?;
@@ -290,6 +291,9 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     }
     if let Some(around) = section.field("copy_around_bytes") {
         delegated.copy_around_bytes = Some(around.number((0, delegated::TRANSFER_BYTES_MAX))?);
+    }
+    if let Some(direct) = section.field("direct_from_bytes") {
+        delegated.direct_from_bytes = Some(direct.number((0, delegated::TRANSFER_BYTES_MAX))?);
     }
     Ok(delegated)
 }

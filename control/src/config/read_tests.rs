@@ -226,6 +226,14 @@ fn a_server_loop_for_each_kernel_core_or_as_many_as_said() {
 }
 
 #[test]
+fn a_size_for_the_device_is_taken_zero_is_never_and_left_out_it_is_measured() {
+    let from = |text: &str| read(&format!("[delegated]\n{text}\n")).delegated.direct_from_bytes;
+    assert_eq!((from(""), from("direct_from_bytes = 0")), (None, Some(0)));
+    assert_eq!(from("direct_from_bytes = 65536"), Some(65536));
+    assert!(complaint("[delegated]\ndirect_from_bytes = 16777217\n").contains("direct_from_bytes"));
+}
+
+#[test]
 fn who_has_a_limit_is_lent_nothing() {
     let lent = |text: &str| read(&format!("[delegated]\n{text}\n")).may_lend(&Subject::new(7, 7));
     assert!(lent("") && lent("own_rings = true"));

@@ -96,6 +96,7 @@ impl Service for Files {
         told.insert("delegated".into(), Value::Array(delegated));
         told.insert("delegated_loops".into(), Value::Array(loops));
         told.insert("delegated_rule".into(), Daemon::delegated_rule());
+        told.insert("delegated_devices".into(), daemon.delegated_devices());
     }
 
     fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {

@@ -15,6 +15,7 @@ mod metadata;
 mod metadata_hostile;
 mod names;
 mod operations;
+mod policy;
 mod rates;
 mod sectors;
 mod stale;

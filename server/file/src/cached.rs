@@ -8,13 +8,17 @@
 //! ```
 
 use heliostat_abi::file::delegated::{OneRead, Operation, Piece, Way};
+use heliostat_base::clock::monotonic_ns;
+use heliostat_base::mapping::{OutOfRange, SharedMapping};
 use heliostat_server_loop::{copy_part, Engine, Session, Step, COST_MIN};
 
 use super::blocks::Ready;
 use super::cache::{BlockKey, Found, BLOCK_BYTES};
+use super::copying::TIMED_FROM;
 use super::files::{fill, Files, Turn};
 use super::flight::fly;
 use super::open_file::{Opened, Vouched};
+use super::reason::Reason;
 
 /// Where a read through the cache has got to.
 struct Progress {
@@ -63,11 +67,13 @@ pub fn copy_hit(
     let from = u64::from(there.place) * BLOCK_BYTES + within;
     let to = piece.offset as usize;
     let (from, into) = ((&*files.arena, from as usize), (&*session.window, to));
-    copy_part(from, into, len as usize, len).ok()?;
+    let spent_ns = copy_timed(from, into, len as usize, len).ok()?;
     if !files.cache.holds(there) || !lease.word.is_active() {
         return None;
     }
     *left -= COST_MIN.max(len as i64);
+    opened.file.stats.chose(Reason::Hit, true);
+    note_copy(engine, spent_ns);
     fetch_ahead(engine, opened, lease, (offset, len), Some(there.place));
     Some(len)
 }
@@ -139,17 +145,43 @@ fn copy(turn: &mut Turn<'_>, progress: &Progress, block: Ready) -> bool {
     let files = &turn.engine.service;
     let whole = turn.entry().map_or(len, |entry| entry.operation.pieces.bytes());
     let (from, into) = ((&*files.arena, from), (&*turn.session.window, to));
-    if len == 0 || copy_part(from, into, len as usize, whole).is_err() {
-        return false;
-    }
+    let copied = copy_timed(from, into, len as usize, whole);
+    let Some(spent_ns) = copied.ok().filter(|_| len > 0) else { return false };
     *turn.left -= len as i64;
-    if !files.cache.holds(block) {
+    let holds = files.cache.holds(block);
+    note_copy(turn.engine, spent_ns);
+    if !holds {
         return true;
     }
     if let Some(entry) = turn.entry_mut() {
         entry.done += len;
     }
     true
+}
+
+/// Copies a part of a read; answers its time, 0 of what is too short to be timed. What takes longer than
+/// a nanosecond for a byte was no copy: somebody else had the core.
+#[inline]
+fn copy_timed(
+    from: (&SharedMapping, usize),
+    into: (&SharedMapping, usize),
+    len: usize,
+    whole: u64,
+) -> Result<u64, OutOfRange> {
+    if (len as u64) < TIMED_FROM {
+        return copy_part(from, into, len, whole).map(|()| 0);
+    }
+    let began_ns = monotonic_ns();
+    copy_part(from, into, len, whole)?;
+    Ok(monotonic_ns().saturating_sub(began_ns).min(len as u64))
+}
+
+/// Notes how long a copy took, for the rule about large reads.
+#[inline]
+fn note_copy(engine: &mut Engine<Files>, spent_ns: u64) {
+    if spent_ns > 0 {
+        engine.service.copying.note(spent_ns, engine.now_ns);
+    }
 }
 
 /// Waits for a block, and has it and the rest of the read's blocks filled.

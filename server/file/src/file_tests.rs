@@ -35,7 +35,7 @@ impl One {
         let (orders, inbox) = channel();
         let bell = Bell::create().unwrap();
         let gates = Arc::new([Gate::new(orders, bell.clone())]);
-        let files = Files::new(Arc::new(SharedFiles::create(1 << 20, 1).unwrap()), gates);
+        let files = Files::new(Arc::new(SharedFiles::create(1 << 20, 1, None).unwrap()), gates);
         let events = Events::new(channel().0, Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()));
         let engine = Engine::create(0, files, Arc::default(), Arc::default(), events, by).unwrap();
         let inbox = Inbox { orders: inbox, bell, spin_ns: 0, spin_flying_ns: 0 };
@@ -100,6 +100,7 @@ fn leased(fd: OwnedFd, page: &'static SharedMapping) -> OpenFile {
         directory: None,
         may_cache: true,
         lease: Some(Vouched { id, word, version }),
+        device: Devices::new(None).of(1),
         serial: 1,
         holder: heliostat_service_grant::Holder::user(1),
         meter: None,

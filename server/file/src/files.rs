@@ -11,6 +11,7 @@ use heliostat_server_loop::{Engine, Gate, OperationId, Order, Token};
 
 use super::blocks::{Blocks, Waiter};
 use super::cache::{BlockKey, BLOCK_BYTES};
+use super::copying::Copying;
 use super::lease_word::LeaseWord;
 use super::lock_waits::LockWaits;
 use super::message::{FileOrder, Resume};
@@ -32,6 +33,8 @@ pub struct Files {
     pub(crate) shared: Arc<SharedFiles>,
     /// How blocks are read on this loop.
     pub(crate) fill_manner: Manner,
+    /// How much of this loop's time copies take.
+    pub(crate) copying: Copying,
     gates: Arc<[Gate<Files>]>,
 }
 
@@ -50,6 +53,8 @@ pub struct PerSession {
     pub asking: usize,
     /// Operations that wait for a lock.
     pub lock_waits: LockWaits,
+    /// The version that it last read from the beginning.
+    pub last_file: Option<u64>,
 }
 
 impl heliostat_server_loop::PerSession for PerSession {
@@ -70,7 +75,8 @@ impl Files {
         let cache = shared.blocks.clone();
         let arena = cache.arena.clone();
         let fill_manner = Manner::Uncached;
-        Files { cache, arena, unlocked: Unlocked::default(), shared, gates, fill_manner }
+        let (unlocked, copying) = (Unlocked::default(), Copying::default());
+        Files { cache, arena, unlocked, shared, gates, fill_manner, copying }
     }
 
     /// The cache's number for a version of the file that a lease vouches for.

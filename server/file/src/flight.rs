@@ -15,7 +15,7 @@ const FLIGHT_COST: i64 = QUANTUM / 16;
 pub fn fly(turn: &mut Turn<'_>, way: Way) -> Step {
     let session = &mut *turn.session;
     let Some(entry) = session.operations.get_mut(turn.id.operation) else { return Step::Over };
-    let Some(opened) = session.objects.get(entry.operation.object) else {
+    let Some(opened) = session.objects.get_mut(entry.operation.object) else {
         return turn.fail(libc::EBADF);
     };
     let direct = opened.file.direct.as_ref().filter(|_| way == Way::Direct);
@@ -45,6 +45,9 @@ pub fn fly(turn: &mut Turn<'_>, way: Way) -> Step {
     match begun {
         Ok(flight) => {
             (entry.way, entry.done) = (way, 0);
+            if way == Way::Direct {
+                opened.at_device.take_off();
+            }
             turn.begun(flight, bytes);
             *turn.left -= FLIGHT_COST;
             Step::Over

@@ -7,8 +7,8 @@
 //!
 //! The control plane opens files, judges rights and takes leases; what it admits comes here as an
 //! [`OpenFile`]. Names are opened by the [`Opener`]'s threads, which the control plane asks. The cache
-//! is one for all loops (`blocks`). Deciding is apart from doing: `way`, `cache`, `ahead` and `again`
-//! know no descriptor and no clock.
+//! is one for all loops (`blocks`). Deciding is apart from doing: `way`, `verdict`, `cache`, `ahead`,
+//! `sets` and `again` know no descriptor and no clock.
 #![deny(unsafe_code)]
 
 mod again;
@@ -16,6 +16,9 @@ mod ahead;
 mod blocks;
 mod cache;
 mod cached;
+mod coming;
+mod copying;
+mod device;
 mod files;
 mod flight;
 mod lease_word;
@@ -24,13 +27,18 @@ mod message;
 mod objects;
 mod open_file;
 mod opener;
+mod probe;
+mod prober;
 mod readers;
+mod reason;
 mod serve;
 mod service;
+mod sets;
 mod shared_files;
 mod stats;
 mod task;
 mod unlocked;
+mod verdict;
 mod versions;
 mod way;
 
@@ -38,18 +46,27 @@ pub use again::Again;
 pub use ahead::{Ahead, AHEAD_BLOCKS_MAX};
 pub use blocks::Blocks;
 pub use cache::{BlockKey, Cache, Found, BLOCK_BYTES};
+pub use device::{Cost, Device, Devices, Measured, Source, DEVICES_MAX};
 pub use files::Files;
 pub use lease_word::LeaseWord;
 pub use lock_waits::LockWaits;
 pub use message::{FileEvent, FileOrder, OpenRequest, OpenedBy};
 pub use open_file::{OpenFile, Opened, Version, Vouched};
 pub use opener::{with_slash, Caller, Judge, Opener};
+pub use probe::{Piece, FILE_BYTES_MIN};
+pub use prober::Prober;
 pub use readers::LATELY_NS as FOLLOW_NS;
+pub use reason::Reason;
+pub use sets::HEAD_BLOCKS;
 pub use shared_files::SharedFiles;
-pub use stats::FileStats;
+pub use stats::{FileStats, SMALL_BYTES};
 pub use task::{Change, Denial, Made, Refusal, Task};
 pub use unlocked::Inode;
-pub use way::{choose, Choice, Question, DIRECT_FROM};
+pub use verdict::Sample;
+pub use way::{
+    choose, threshold, Choice, Load, Question, COPYING_FROM, DIRECT_FROM, DIRECT_FROM_MAX,
+    DIRECT_FROM_MIN, FULL_FROM, NEVER,
+};
 
 #[cfg(test)]
 mod file_tests;

@@ -6,6 +6,7 @@ use heliostat_server_loop::{Engine, Entry, Operations, Session};
 
 use super::again::Again;
 use super::ahead::Ahead;
+use super::device::AtDevice;
 use super::files::Files;
 use super::message::{FileEvent, OpenedBy};
 use super::open_file::{OpenFile, Opened, Vouched};
@@ -48,7 +49,8 @@ fn insert(
     }
     let number = file.lease.map_or(0, |lease| engine.service.number(&lease));
     let (ahead, again) = (Ahead::default(), Again::default());
-    let opened = Opened { file, number, ahead, again, lock: None };
+    let at_device = AtDevice::new(file.device.clone());
+    let opened = Opened { file, number, ahead, again, lock: None, at_device };
     session.objects.insert(opened).map_err(|_| libc::EMFILE)
 }
 

@@ -10,6 +10,7 @@ use heliostat_service_grant::{Holder, Meter};
 
 use super::again::Again;
 use super::ahead::Ahead;
+use super::device::{AtDevice, Device};
 use super::lease_word::LeaseWord;
 use super::stats::FileStats;
 use super::unlocked::Inode;
@@ -38,6 +39,8 @@ pub struct OpenFile {
     pub may_cache: bool,
     /// The lease.
     pub lease: Option<Vouched>,
+    /// The device that it lies on.
+    pub device: Arc<Device>,
     /// The control plane's number for it.
     pub serial: u64,
     /// Whose share it counts against.
@@ -100,6 +103,8 @@ pub struct Opened {
     pub again: Again,
     /// The lock that the session has by it.
     pub lock: Option<LockKind>,
+    /// Transfers of it that its device has.
+    pub at_device: AtDevice,
 }
 
 impl Opened {
@@ -122,6 +127,9 @@ impl Object for Opened {
     /// A file that can be opened for the device but not be read so goes by the kernel from now on,
     /// unless the session has asked for the device.
     fn falls_back(&mut self, way: Way, result: i32) -> bool {
+        if way == Way::Direct {
+            self.at_device.land();
+        }
         let falls = result == -libc::EINVAL && way == Way::Direct && !self.file.wants_direct;
         if falls {
             self.file.direct = None;

@@ -1,8 +1,8 @@
-//! Who reads which file one behind the other, over all sessions and loops.
+//! Who reads which file one behind the other, over all sessions and loops; over files, see `sets`.
 //!
 //! A large read goes to the device, since nobody comes back to its bytes (`way`). Somebody does where
 //! another session reads the same version of the file behind this one: then the blocks are filled once,
-//! for both. So each large read leaves a trace, and looks at those of others.
+//! for both. So each read of more than a block leaves a trace, and looks at those of others.
 //!
 //! ```text
 //! file  |------F------------L---->       F follows L: L's next large read fills the cache,
@@ -74,6 +74,14 @@ impl Readers {
         is_followed
     }
 
+    /// Whether another session than this one reads a version now.
+    pub fn is_read(&self, file: u64, except: ObjectId, now_ns: u64) -> bool {
+        let reads = |trace: &Trace| {
+            trace.reader != except && now_ns.saturating_sub(trace.at_ns) <= LATELY_NS
+        };
+        self.files.get(&file).is_some_and(|traces| traces.iter().any(reads))
+    }
+
     fn forget_old(&mut self, now_ns: u64) {
         let is_late = |trace: &Trace| now_ns.saturating_sub(trace.at_ns) <= LATELY_NS;
         self.files.retain(|_, traces| traces.iter().any(is_late));
@@ -119,6 +127,14 @@ mod tests {
         assert!(!readers.note(1, reader(1), (18 * MIB, MIB), 1), "the cache would not keep it");
         assert!(readers.note(1, reader(1), (17 * MIB, MIB), 2));
         assert!(!readers.note(1, reader(1), (2 * MIB, MIB), LATELY_NS + 1));
+    }
+
+    #[test]
+    fn who_reads_a_file_now_is_known_to_others() {
+        let mut readers = readers();
+        readers.note(1, reader(1), (0, MIB), 5);
+        assert!(readers.is_read(1, reader(2), 6) && !readers.is_read(1, reader(1), 6));
+        assert!(!readers.is_read(2, reader(2), 6) && !readers.is_read(1, reader(2), 6 + LATELY_NS));
     }
 
     #[test]

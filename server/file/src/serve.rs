@@ -12,8 +12,8 @@ use super::files::{Files, Turn};
 use super::flight::fly;
 use super::message::FileEvent;
 use super::open_file::Opened;
-use super::way::{choose, Choice, Question, DIRECT_FROM};
-use super::{cached, objects};
+use super::way::{choose, Choice, Question};
+use super::{cached, coming, objects};
 
 /// Begins an operation or goes on with it.
 pub fn serve(turn: &mut Turn<'_>) -> Step {
@@ -63,12 +63,15 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
 fn transfer(turn: &mut Turn<'_>) -> Step {
     let Some(entry) = turn.entry() else { return Step::Over };
     let is_read = entry.operation.kind == OpKind::Read;
+    let object = entry.operation.object;
+    if is_read && entry.operation.offset == 0 && entry.way == Way::None {
+        coming::begin(turn.engine, turn.session, object);
+    }
     if let Some(step) = is_read.then(|| cached::hit(turn)).flatten() {
         return step;
     }
     let Some(entry) = turn.entry() else { return Step::Over };
     let Some(opened) = turn.object(&entry.operation) else { return turn.fail(libc::EBADF) };
-    let object = entry.operation.object;
     let may = if is_read { opened.file.can_read } else { opened.file.can_write };
     if !may {
         let is_directory = opened.file.directory.is_some();
@@ -78,7 +81,7 @@ fn transfer(turn: &mut Turn<'_>) -> Step {
         Way::Cached | Way::Filled => Choice::Cached,
         // Sent back from the cache: what it has copied does not count.
         Way::Kernel => Choice::Kernel,
-        _ => choose(question(turn, opened, &entry.operation)),
+        _ => decide(turn),
     };
     match choice {
         Choice::Cached => cached::read(turn),
@@ -142,8 +145,22 @@ fn close(turn: &mut Turn<'_>, asked: &Operation) -> Step {
     }
 }
 
+/// Chooses the way of a transfer that begins, and counts why.
+fn decide(turn: &mut Turn<'_>) -> Choice {
+    let now_ns = turn.engine.now_ns;
+    let copying = &mut turn.engine.service.copying;
+    let is_copying = copying.is_much(now_ns);
+    let percent = copying.percent();
+    turn.engine.service.shared.tell_copying(turn.engine.number, percent);
+    let Some(entry) = turn.entry() else { return Choice::Kernel };
+    let Some(opened) = turn.object(&entry.operation) else { return Choice::Kernel };
+    let (choice, reason) = choose(question(turn, opened, &entry.operation, is_copying));
+    opened.file.stats.chose(reason, entry.operation.kind == OpKind::Read);
+    choice
+}
+
 /// What the rule about ways has to know.
-fn question(turn: &Turn<'_>, opened: &Opened, operation: &Operation) -> Question {
+fn question(turn: &Turn<'_>, opened: &Opened, operation: &Operation, is_copying: bool) -> Question {
     let engine: &Engine<Files> = turn.engine;
     let vouched = opened.vouched();
     let block = operation.offset / BLOCK_BYTES;
@@ -152,10 +169,14 @@ fn question(turn: &Turn<'_>, opened: &Opened, operation: &Operation) -> Question
     let mut pieces = operation.pieces.as_slice().iter();
     let cache = &engine.service.cache;
     let bytes = operation.pieces.bytes();
-    let is_large = operation.kind == OpKind::Read && bytes >= DIRECT_FROM;
-    let is_followed = is_large && vouched.is_some() && {
+    let direct_from = opened.file.device.direct_from(is_copying);
+    // What lies in one block is found there by whoever comes behind, and leaves no trace.
+    let is_traced = operation.kind == OpKind::Read && bytes > BLOCK_BYTES && vouched.is_some();
+    let is_large = bytes >= direct_from;
+    let is_followed = is_traced && {
+        let reader = (opened.file.holder, turn.session.id);
         let (range, now_ns) = ((operation.offset, bytes), engine.now_ns);
-        engine.service.shared.is_followed(opened.number, turn.session.id, range, now_ns)
+        engine.service.shared.is_followed(opened.number, reader, range, now_ns) && is_large
     };
     if is_followed {
         opened.file.stats.count_followed();
@@ -171,6 +192,7 @@ fn question(turn: &Turn<'_>, opened: &Opened, operation: &Operation) -> Question
         has_direct: opened.file.direct.is_some(),
         is_leased: vouched.is_some(),
         is_followed,
+        direct_from,
         is_hit: vouched.is_some() && matches!(cache.peek(key), Found::Ready { .. }),
     }
 }

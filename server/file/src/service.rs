@@ -10,7 +10,7 @@ use super::files::{Files, Fill, PerSession, Turn};
 use super::message::{FileEvent, FileOrder, Resume};
 use super::open_file::Opened;
 use super::serve::{locks, names};
-use super::{cached, objects, serve};
+use super::{cached, coming, objects, serve};
 
 /// A block's read has completed.
 ///
@@ -65,7 +65,11 @@ impl Service for Files {
         read: &OneRead,
         left: &mut i64,
     ) -> Option<u64> {
-        cached::copy_hit(engine, session, read, left)
+        let len = cached::copy_hit(engine, session, read, left)?;
+        if read.offset == 0 {
+            coming::begin(engine, session, read.object);
+        }
+        Some(len)
     }
 
     fn close(engine: &mut Engine<Files>, session: ObjectId, mut opened: Opened) {

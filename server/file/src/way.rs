@@ -7,19 +7,64 @@
 //! | under a lease | read, begins in the cache | the cache |
 //! | opened `BUFFERED`, under a lease | read | the cache, filled first |
 //! | opened `BUFFERED` | everything else | the kernel |
-//! | under a lease | read below `DIRECT_FROM`, or not aligned | the cache, filled first |
-//! | under a lease, another session reads behind | read of `DIRECT_FROM` and more | the cache, filled first |
-//! | any | aligned read of `DIRECT_FROM` and more, or behind a hole in the cache | the device |
+//! | under a lease | read below the threshold, or not aligned | the cache, filled first |
+//! | under a lease, another session reads behind | read of the threshold and more | the cache, filled first |
+//! | any | aligned read of the threshold and more, or behind a hole in the cache | the device |
 //! | any | everything else | the kernel |
 //!
-//! Only a lease vouches that nobody changes the file, so only a file under a lease has blocks in the
+//! The threshold is each device's own, by what was measured there (`verdict`), and is shifted by what
+//! there is to do (`threshold`). Only a lease vouches that nobody changes the file, so only a file under a lease has blocks in the
 //! cache; every other read is the kernel's own, with what writers have written.
 
 use heliostat_abi::file::delegated::DIRECT_GRAIN;
 
-/// Aligned reads of so many bytes go to the device: they fill it by themselves, and would push out
-/// of the cache what others come back to.
+use super::reason::Reason;
+
+/// Aligned reads of so many bytes go to the device where nothing was measured: they fill it by
+/// themselves, and would push out of the cache what others come back to.
 pub const DIRECT_FROM: u64 = 256 * 1024;
+/// No threshold is less: a block of the cache is read no sooner by another way.
+pub const DIRECT_FROM_MIN: u64 = 64 * 1024;
+/// None is more, but for `NEVER`: what is larger pushes too much out of the cache.
+pub const DIRECT_FROM_MAX: u64 = 4 << 20;
+/// The threshold of a device whose own way never pays.
+pub const NEVER: u64 = u64::MAX;
+
+/// Reads past the caches under way by which a device counts as full: the queue of a disk of SATA, and
+/// what the loops let it have of 1 MiB each. It is full until it has half of them.
+pub const FULL_FROM: u64 = 32;
+/// Percent of a loop's time by which its copies hold it up. They do until they take half as much.
+pub const COPYING_FROM: u64 = 50;
+
+/// What there is to do for who would serve a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// The device has as many reads past the caches as it can do at a time.
+    pub is_device_full: bool,
+    /// The loop spends most of its time with copies from the cache.
+    pub is_copying: bool,
+}
+
+/// Returns the threshold under a load: twice as much where the device is full, since a read more only
+/// waits there, and what fills the cache may serve others; half as much where the loop copies most of
+/// the time, since it need not copy what the device brings into the window. Both cancel out. What is
+/// never is so under any load.
+pub fn threshold(measured: u64, load: Load) -> u64 {
+    let shifted = match load {
+        _ if measured == NEVER => return NEVER,
+        Load { is_device_full: true, is_copying: false } => measured.saturating_mul(2),
+        Load { is_device_full: false, is_copying: true } => measured / 2,
+        _ => measured,
+    };
+    // One that the configuration sets beyond the limits stays where it is without a load.
+    shifted.clamp(DIRECT_FROM_MIN.min(measured), DIRECT_FROM_MAX.max(measured))
+}
+
+/// Says whether something is busy that counts as such from `from` on, and as idle again below half:
+/// what lies between changes nothing.
+pub fn is_busy(was: bool, now: u64, from: u64) -> bool {
+    now >= from || was && now >= from / 2
+}
 
 /// What there is to know about an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,6 +91,8 @@ pub struct Question {
     pub is_hit: bool,
     /// Another session reads the same version behind this one, and comes to these bytes.
     pub is_followed: bool,
+    /// Bytes from which on reads go to the device.
+    pub direct_from: u64,
 }
 
 /// Where the bytes go by.
@@ -61,22 +108,31 @@ pub enum Choice {
     Misaligned,
 }
 
-/// Which way an operation takes.
-pub fn choose(q: Question) -> Choice {
+/// Which way an operation takes, and why.
+pub fn choose(q: Question) -> (Choice, Reason) {
     let fits = q.is_aligned && !q.is_append && q.offset % DIRECT_GRAIN == 0;
     match q {
-        Question { wants_direct: true, .. } if !fits => Choice::Misaligned,
-        Question { wants_direct: true, .. } => Choice::Direct,
-        Question { is_read: false, .. } => Choice::Kernel,
-        Question { is_leased: true, is_hit: true, .. } => Choice::Cached,
-        Question { is_leased: true, is_followed: true, .. } => Choice::Cached,
-        Question { wants_buffered: false, has_direct: true, .. }
-            if fits && q.bytes >= DIRECT_FROM =>
-        {
-            Choice::Direct
-        }
-        Question { is_leased: true, .. } => Choice::Cached,
-        _ => Choice::Kernel,
+        Question { wants_direct: true, .. } if !fits => (Choice::Misaligned, Reason::Misaligned),
+        Question { wants_direct: true, .. } => (Choice::Direct, Reason::Asked),
+        Question { is_read: false, .. } => (Choice::Kernel, Reason::Write),
+        Question { is_leased: true, is_hit: true, .. } => (Choice::Cached, Reason::Hit),
+        Question { is_leased: true, is_followed: true, .. } => (Choice::Cached, Reason::Followed),
+        _ => match past_device(q, fits) {
+            None => (Choice::Direct, Reason::Large),
+            Some(reason) if q.is_leased => (Choice::Cached, reason),
+            Some(_) => (Choice::Kernel, Reason::Unleased),
+        },
+    }
+}
+
+/// Why a read does not go to the device; none where it does.
+fn past_device(q: Question, fits: bool) -> Option<Reason> {
+    match q {
+        Question { wants_buffered: true, .. } => Some(Reason::Buffered),
+        _ if q.bytes < q.direct_from => Some(Reason::Small),
+        Question { has_direct: false, .. } => Some(Reason::NoDevice),
+        _ if !fits => Some(Reason::Unaligned),
+        _ => None,
     }
 }
 
@@ -96,7 +152,12 @@ mod tests {
         is_leased: true,
         is_hit: false,
         is_followed: false,
+        direct_from: DIRECT_FROM,
     };
+
+    fn choose(q: Question) -> Choice {
+        super::choose(q).0
+    }
 
     #[test]
     fn large_aligned_reads_go_to_the_device_unless_they_are_in_the_cache() {
@@ -150,5 +211,50 @@ mod tests {
             Question { is_read: false, is_append: true, ..q },
         ];
         assert!(wrong.into_iter().all(|q| choose(q) == Choice::Misaligned));
+    }
+
+    #[test]
+    fn each_choice_says_what_decided() {
+        let why = |q| super::choose(q).1;
+        assert_eq!(why(LARGE), Reason::Large);
+        let others = [
+            (Question { is_hit: true, ..LARGE }, Reason::Hit),
+            (Question { is_followed: true, ..LARGE }, Reason::Followed),
+            (Question { direct_from: NEVER, ..LARGE }, Reason::Small),
+            (Question { has_direct: false, ..LARGE }, Reason::NoDevice),
+            (Question { offset: 1, ..LARGE }, Reason::Unaligned),
+            (Question { wants_buffered: true, ..LARGE }, Reason::Buffered),
+            (Question { bytes: 1, is_leased: false, ..LARGE }, Reason::Unleased),
+            (Question { is_read: false, ..LARGE }, Reason::Write),
+            (Question { wants_direct: true, ..LARGE }, Reason::Asked),
+            (Question { wants_direct: true, offset: 1, ..LARGE }, Reason::Misaligned),
+        ];
+        assert!(others.iter().all(|(q, reason)| why(*q) == *reason));
+    }
+
+    #[test]
+    fn a_load_moves_the_threshold_by_one_step_within_its_limits() {
+        let full = Load { is_device_full: true, is_copying: false };
+        let copying = Load { is_device_full: false, is_copying: true };
+        let both = Load { is_device_full: true, is_copying: true };
+        let of =
+            |measured| [Load::default(), full, copying, both].map(|it| threshold(measured, it));
+        const K: u64 = 1024;
+        assert_eq!(of(256 * K), [256 * K, 512 * K, 128 * K, 256 * K]);
+        assert_eq!(of(DIRECT_FROM_MIN), [64 * K, 128 * K, 64 * K, 64 * K]);
+        assert_eq!(of(DIRECT_FROM_MAX), [4096 * K, 4096 * K, 2048 * K, 4096 * K]);
+        assert_eq!(of(NEVER), [NEVER; 4]);
+        assert_eq!(of(4 * K), [4 * K, 8 * K, 4 * K, 4 * K], "as configured");
+    }
+
+    #[test]
+    fn what_is_busy_stays_so_until_it_has_half_as_much_to_do() {
+        let loads = [31, 32, 31, 16, 15, 16, 31, 40];
+        let mut was = false;
+        let found = loads.map(|load| {
+            was = is_busy(was, load, 32);
+            was
+        });
+        assert_eq!(found, [false, true, true, true, false, false, false, true]);
     }
 }

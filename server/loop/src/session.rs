@@ -292,6 +292,17 @@ impl<S: Parts> Session<S> {
         Ok(())
     }
 
+    /// Takes the tokens of bytes that are read ahead of the session, as if it had asked; false where it
+    /// has none for them.
+    pub fn take_ahead(&self, object: ObjectId, bytes: u64, now_ns: u64) -> bool {
+        self.held_until_ns.is_none() && self.take_tokens(object, None, bytes, now_ns).is_ok()
+    }
+
+    /// Gives them back where nothing was read.
+    pub fn give_back_ahead(&self, object: ObjectId, bytes: u64) {
+        self.give_back_tokens(object, bytes);
+    }
+
     /// Gives back the tokens of a read that was not done at once.
     pub(super) fn give_back_tokens(&self, object: ObjectId, bytes: u64) {
         self.meters(object, None).for_each(|meter| meter.give_back(bytes));

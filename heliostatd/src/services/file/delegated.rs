@@ -12,6 +12,8 @@
 //! session that asks; without one there is no thread, no cache and no io_uring.
 
 mod admit;
+mod devices;
+mod shown;
 mod view;
 
 use std::rc::Rc;

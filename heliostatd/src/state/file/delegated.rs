@@ -14,7 +14,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::By;
 use heliostat_control::config::{Delegated as Config, Requests};
 use heliostat_control::rules::Rules;
-use heliostat_server_file::{Files, Opener, SharedFiles};
+use heliostat_server_file::{Files, Opener, Prober, SharedFiles};
 use heliostat_server_loop::{Event, Events, Loops, NewSession, Order, Settings};
 use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
@@ -35,6 +35,8 @@ pub struct Delegated {
     pub bell: Arc<OwnedFd>,
     /// Opens names.
     pub opener: Opener,
+    /// Measures devices.
+    pub prober: Prober,
     /// What each session has open.
     pub sessions: HashMap<ObjectId, Held>,
     /// Whose sessions they are.
@@ -67,10 +69,13 @@ impl Delegated {
             Requests::Threads => Some(By::Threads),
         };
         let settings = Settings { loops: config.loops, cores: config.cores.clone(), by };
-        let shared = Arc::new(SharedFiles::create(config.cache_bytes, config.loops.max(1))?);
+        let (loops, direct_from) = (config.loops.max(1), config.direct_from_bytes);
+        let shared = Arc::new(SharedFiles::create(config.cache_bytes, loops, direct_from)?);
         let create = |gates| Files::new(shared.clone(), gates);
+        let loops = Loops::start(&settings, &events, create)?;
         Ok(Delegated {
-            loops: Loops::start(&settings, &events, create)?,
+            prober: Prober::new(loops.by()),
+            loops,
             shared,
             events: receiver,
             bell,

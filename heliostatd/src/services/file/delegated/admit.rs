@@ -1,5 +1,6 @@
 //! Which files sessions get, under which leases, and what is told of them.
 
+mod devices;
 mod named;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +17,6 @@ use heliostat_server_file::{FileOrder, FileStats, Inode, OpenFile, Version, Vouc
 use heliostat_server_loop::Order;
 use heliostat_service_grant::{Holder, Meter};
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
-use serde_json::{json, Map, Value};
 
 use super::super::lease::NotGiven;
 use crate::daemon::Daemon;
@@ -74,12 +74,17 @@ impl Daemon {
         }
         let lease = self.lease_for(id, (&buffered, &file), access, bytes);
         let meter = self.meter_of_name(id, &file.path);
+        let device = self.device_of(file.key.device)?;
+        if lease.is_ok() {
+            self.consider_measuring(&device, (&buffered, direct.as_ref()), (file.kind, bytes));
+        }
         let seen = KnownFile {
             path: file.path,
             buffered: buffered.clone(),
             lease: lease.as_ref().ok().map(|lease| lease.id),
             why: lease.as_ref().err().copied().unwrap_or(Why::Leased),
             is_buffered: access.wants_buffered,
+            device: Some(device.clone()),
             stats: Arc::new(FileStats::default()),
         };
         let stats = seen.stats.clone();
@@ -96,6 +101,7 @@ impl Daemon {
             directory: None,
             may_cache: access.may_cache(),
             lease: lease.ok(),
+            device,
             serial,
             holder,
             meter,
@@ -260,26 +266,6 @@ impl Daemon {
             let _ = self.end_lease(id, lease);
         }
     }
-
-    /// The files that a session has open, for people.
-    pub(crate) fn delegated_files(&self, id: ObjectId) -> Vec<Value> {
-        let held = self.services.file.delegated.as_ref().and_then(|it| it.sessions.get(&id));
-        let mut files: Vec<_> = held.into_iter().flat_map(|held| &held.files).collect();
-        files.sort_by_key(|(serial, _)| **serial);
-        let each = files.into_iter().map(|(_, seen)| {
-            let is_over = |lease: ObjectId| !self.node.lease_word(lease).is_active();
-            let why = if seen.lease.is_some_and(is_over) { Why::Broken } else { seen.why };
-            let asked = if seen.is_buffered { "; it was opened for the buffered way" } else { "" };
-            let why = format!("{}{asked}", why.text());
-            let (ways, is_buffered) = (ways_json(&seen.stats), seen.is_buffered);
-            let followed = seen.stats.followed();
-            json!({
-                "path": seen.path, "ways": ways, "why": why, "buffered": is_buffered,
-                "followed": followed,
-            })
-        });
-        each.collect()
-    }
 }
 
 /// Opens a shown file anew, for what its flags say: through the page cache and, where it can be, past
@@ -303,12 +289,4 @@ fn errno_of(reason: Unmapped) -> i32 {
         Unmapped::Full => libc::ENFILE,
         _ => libc::EIO,
     }
-}
-
-/// Transfers and bytes of each way that was taken.
-fn ways_json(stats: &FileStats) -> Value {
-    let each = stats.taken().map(|(way, transfers, bytes)| {
-        (way.name().to_owned(), json!({ "transfers": transfers, "bytes": bytes }))
-    });
-    Value::Object(each.collect::<Map<_, _>>())
 }

@@ -4,18 +4,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use heliostat_abi::file::delegated::{OpKind, Way, DIRECT_GRAIN};
 use heliostat_abi::name::ObjectId;
-use heliostat_server_file::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM, FOLLOW_NS};
+use heliostat_server_file::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM, FOLLOW_NS, HEAD_BLOCKS};
 use heliostat_server_loop::{Counts, LoopState};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::{json, Map, Value};
 
+use super::devices::load_rule;
 use crate::daemon::Daemon;
 use crate::state::file::delegated::Delegated;
 
 /// What all loops have counted, by name; the same names in status and metrics.
-fn counted(loops: &[&Counts], blocks_filled: u64) -> Vec<(String, &'static str, u64)> {
+fn counted(
+    loops: &[&Counts],
+    blocks_filled: u64,
+    (ahead, found): (u64, u64),
+) -> Vec<(String, &'static str, u64)> {
     let sum = |counter: &dyn Fn(&Counts) -> &AtomicU64| {
         loops.iter().map(|counts| counter(counts).load(Relaxed)).sum::<u64>()
     };
@@ -43,6 +48,10 @@ fn counted(loops: &[&Counts], blocks_filled: u64) -> Vec<(String, &'static str, 
     all.push(("malformed".into(), help, sum(&|it| &it.malformed)));
     let help = "Blocks that were read into the cache";
     all.push(("blocks_filled".into(), help, blocks_filled));
+    let help = "Blocks of these that were read ahead of a session that was to come to their file";
+    all.push(("blocks_ahead".into(), help, ahead));
+    let help = "Blocks that were read ahead so and were there when a session came";
+    all.push(("blocks_ahead_found".into(), help, found));
     all.push(("sleeps".into(), "Times a server loop went to sleep", sum(&|it| &it.sleeps)));
     all
 }
@@ -53,7 +62,7 @@ impl Delegated {
     }
 
     fn counted(&self) -> Vec<(String, &'static str, u64)> {
-        counted(&self.counts(), self.shared.blocks_filled())
+        counted(&self.counts(), self.shared.blocks_filled(), self.shared.blocks_ahead())
     }
 
     /// Each loop: its core if it has one for itself, its sessions, and what it has done.
@@ -63,7 +72,10 @@ impl Delegated {
             let sessions = self.sessions.values().filter(|held| held.loop_number == number).count();
             let ended: u64 = counts.operations.iter().map(|counter| counter.load(Relaxed)).sum();
             let sleeps = counts.sleeps.load(Relaxed);
-            json!({ "core": core, "sessions": sessions, "operations": ended, "sleeps": sleeps })
+            json!({
+                "core": core, "sessions": sessions, "operations": ended, "sleeps": sleeps,
+                "copying_percent": self.shared.copying(number),
+            })
         });
         Value::Array(each.collect())
     }
@@ -96,6 +108,7 @@ impl Daemon {
         let limit = self.parts.config.delegated.cache_bytes;
         all.insert("cache_bytes_max".into(), json!(limit));
         all.insert("follow_bytes".into(), json!(delegated.shared.follow_bytes()));
+        all.insert("devices".into(), delegated.devices_json());
         all.insert("rule".into(), Self::delegated_rule());
         Value::Object(all)
     }
@@ -108,7 +121,15 @@ impl Daemon {
             "block_bytes": BLOCK_BYTES,
             "ahead_blocks": AHEAD_BLOCKS_MAX,
             "follow_ns": FOLLOW_NS,
+            "head_blocks": HEAD_BLOCKS,
+            "load": load_rule(),
         })
+    }
+
+    /// What is known of devices, for explain; empty while nobody has asked for a server loop.
+    pub(crate) fn delegated_devices(&self) -> Value {
+        let delegated = self.services.file.delegated.as_ref();
+        delegated.map_or(json!([]), Delegated::devices_json)
     }
 
     /// For the metrics.
@@ -118,7 +139,7 @@ impl Daemon {
             .file
             .delegated
             .as_ref()
-            .map_or_else(|| counted(&[], 0), Delegated::counted);
+            .map_or_else(|| counted(&[], 0, (0, 0)), Delegated::counted);
         for (name, help, value) in counts {
             let counter: Counter = Counter::default();
             counter.inc_by(value);

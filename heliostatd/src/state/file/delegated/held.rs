@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_server_file::FileStats;
+use heliostat_server_file::{Device, FileStats};
 use heliostat_service_grant::Holder;
 
 use super::why::Why;
@@ -43,6 +43,8 @@ pub struct KnownFile {
     pub why: Why,
     /// It was opened never to be read past the caches.
     pub is_buffered: bool,
+    /// The device that it lies on; a directory's is nobody's business.
+    pub device: Option<Arc<Device>>,
     /// What was done with it.
     pub stats: Arc<FileStats>,
 }

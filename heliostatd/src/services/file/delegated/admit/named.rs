@@ -66,6 +66,7 @@ impl Daemon {
         self.check_path(id, Right::Read, &name, status.st_uid)?;
         let holder = self.holder_with_room(id)?;
         let meter = self.meter_of_name(id, &name);
+        let device = self.device_of(status.st_dev)?;
         let stats = Arc::new(FileStats::default());
         let seen = KnownFile {
             path,
@@ -73,6 +74,7 @@ impl Daemon {
             lease: None,
             why: Why::Directory,
             is_buffered: false,
+            device: None,
             stats: stats.clone(),
         };
         let serial = self.keep(id, seen)?;
@@ -88,6 +90,7 @@ impl Daemon {
             directory: Some(Arc::new(Mutex::new(()))),
             may_cache: false,
             lease: None,
+            device,
             serial,
             holder,
             meter,

@@ -1,0 +1,48 @@
+//! The devices that files lie on: which one a file has, and by which file it is measured.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use heliostat_server_file::{Device, Piece};
+use rustix::fs::fstat;
+
+use crate::daemon::Daemon;
+use crate::mounts::FileSystemKind;
+
+/// What st_blocks counts (stat(2)).
+const STAT_BLOCK_BYTES: u64 = 512;
+
+impl Daemon {
+    /// The device of this number, with what is known of it.
+    pub(super) fn device_of(&self, number: u64) -> Result<Arc<Device>, i32> {
+        let delegated = self.services.file.delegated.as_ref().ok_or(libc::ECONNRESET)?;
+        Ok(delegated.shared.devices.of(number))
+    }
+
+    /// A file was opened that a lease vouches for, by these descriptors and with so many bytes: its
+    /// device is measured by it, beside the event loop, if it never was and can be.
+    pub(super) fn consider_measuring(
+        &self,
+        device: &Arc<Device>,
+        (buffered, direct): (&Arc<OwnedFd>, Option<&Arc<OwnedFd>>),
+        (kind, bytes): (FileSystemKind, u64),
+    ) {
+        let Some(delegated) = &self.services.file.delegated else { return };
+        match direct {
+            _ if kind == FileSystemKind::Memory => device.give_up("its files lie in memory"),
+            // Of one file this says nothing: another may be opened so.
+            None => {}
+            // Nor does the speed of what was never written.
+            _ if !is_filled(buffered, bytes) => {}
+            Some(direct) => {
+                let (direct, buffered) = (direct.clone(), buffered.clone());
+                delegated.prober.consider(device, Piece { direct, buffered, bytes });
+            }
+        }
+    }
+}
+
+/// Whether all of a file has its place on the disk.
+fn is_filled(file: &OwnedFd, bytes: u64) -> bool {
+    fstat(file).is_ok_and(|status| status.st_blocks as u64 * STAT_BLOCK_BYTES >= bytes)
+}

@@ -1,0 +1,332 @@
+//! Devices that files lie on: from which size on their own way is better, and what they have to do.
+//!
+//! ```text
+//! first file --> fixed --a large file under a lease--> being measured --> measured, for good
+//!                  ^                                      |
+//!                  '-- it could not be, by that file -----'  (the third time for good, and said)
+//! ```
+//! A device is what st_dev numbers. Each is measured once in the life of the control plane, and three
+//! times nobody can: so no program has it measured again and again. The table has a limit, since a
+//! user may have file systems of numbers of its own (subvolumes of btrfs); those beyond share a device
+//! that is never measured.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use heliostat_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use super::verdict::{find, Sample};
+use super::way::{is_busy, threshold, Load, DIRECT_FROM, FULL_FROM, NEVER};
+
+/// Devices that are known; each has been measured with some tens of MiB at most.
+pub const DEVICES_MAX: usize = 64;
+/// Files by which it is tried to measure one.
+const TRIES_MAX: u8 = 3;
+
+/// Where a device's threshold comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The configuration says it.
+    Configured,
+    /// It is the fixed one: no file has come by which it could be measured, or why it could not be by
+    /// the last of so many.
+    Unmeasured(u8, Option<&'static str>),
+    /// It is the fixed one for good, and why.
+    Fixed(&'static str),
+    /// It is the fixed one as yet: it is measured by another file after so many.
+    Measuring(u8),
+    /// It was measured.
+    Measured(Measured),
+}
+
+/// What was measured of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measured {
+    /// The best times of each size, in order of size.
+    pub samples: Vec<Sample>,
+    /// What it took.
+    pub cost: Cost,
+}
+
+/// What a measurement took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cost {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+}
+
+/// One device.
+pub struct Device {
+    /// Its number; none of the one that stands for all for which there was no room.
+    pub number: Option<u64>,
+    threshold: AtomicU64,
+    /// Reads past the caches that it has, of all loops.
+    under_way: AtomicU64,
+    is_full: AtomicBool,
+    source: Mutex<Source>,
+}
+
+impl Device {
+    fn new(number: Option<u64>, configured: Option<u64>) -> Device {
+        let source = match (configured, number) {
+            (Some(_), _) => Source::Configured,
+            (None, Some(_)) => Source::Unmeasured(0, None),
+            (None, None) => Source::Fixed(TOO_MANY),
+        };
+        Device {
+            number,
+            threshold: AtomicU64::new(match configured {
+                Some(0) => NEVER,
+                configured => configured.unwrap_or(DIRECT_FROM),
+            }),
+            under_way: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
+            source: Mutex::new(source),
+        }
+    }
+
+    /// The threshold without any load.
+    pub fn measured(&self) -> u64 {
+        self.threshold.load(Relaxed)
+    }
+
+    /// The threshold for a loop that copies most of the time, or does not.
+    #[inline]
+    pub fn direct_from(&self, is_copying: bool) -> u64 {
+        threshold(self.measured(), Load { is_device_full: self.is_full(), is_copying })
+    }
+
+    /// Whether it has as many reads past the caches as it can do at a time.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
+    }
+
+    /// How many it has.
+    pub fn under_way(&self) -> u64 {
+        self.under_way.load(Relaxed)
+    }
+
+    /// A read past the caches goes to it.
+    fn begun(&self) {
+        self.look_at(self.under_way.fetch_add(1, Relaxed) + 1);
+    }
+
+    /// So many have come back, or nobody waits for them any more.
+    fn ended(&self, reads: u64) {
+        self.look_at(self.under_way.fetch_sub(reads, Relaxed).saturating_sub(reads));
+    }
+
+    fn look_at(&self, under_way: u64) {
+        let was = self.is_full();
+        let is = is_busy(was, under_way, FULL_FROM);
+        if is != was {
+            self.is_full.store(is, Relaxed);
+        }
+    }
+
+    /// Where the threshold comes from.
+    pub fn source(&self) -> Source {
+        self.lock().clone()
+    }
+
+    /// Whether it is to be measured by a file, which it is from then on: true for one at a time.
+    pub(crate) fn begin(&self) -> bool {
+        let mut source = self.lock();
+        let Source::Unmeasured(tries, _) = *source else { return false };
+        *source = Source::Measuring(tries);
+        true
+    }
+
+    /// It never is, and why.
+    pub fn give_up(&self, why: &'static str) {
+        let mut source = self.lock();
+        if matches!(*source, Source::Unmeasured(..)) {
+            *source = Source::Fixed(why);
+        }
+    }
+
+    /// It was measured, or could not be, by the file by which it was begun.
+    pub(crate) fn decide(&self, found: Result<Measured, &'static str>) {
+        let mut source = self.lock();
+        let tries = if let Source::Measuring(tries) = *source { tries + 1 } else { TRIES_MAX };
+        let judged = found.and_then(|measured| {
+            let bytes = find(&measured.samples).ok_or(TOO_SLOW)?;
+            Ok((bytes, measured))
+        });
+        *source = match judged {
+            Ok((bytes, measured)) => {
+                self.threshold.store(bytes, Relaxed);
+                Source::Measured(measured)
+            }
+            Err(why) if tries < TRIES_MAX => Source::Unmeasured(tries, Some(why)),
+            Err(why) => Source::Fixed(why),
+        };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Source> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Transfers past the caches of one open file that a device has. Dropped, nobody hears any more what
+/// comes back, and they count no longer.
+pub struct AtDevice {
+    device: Arc<Device>,
+    transfers: u64,
+}
+
+impl AtDevice {
+    /// None yet.
+    pub fn new(device: Arc<Device>) -> AtDevice {
+        AtDevice { device, transfers: 0 }
+    }
+
+    /// One goes there.
+    pub fn take_off(&mut self) {
+        self.transfers += 1;
+        self.device.begun();
+    }
+
+    /// One has come back.
+    pub fn land(&mut self) {
+        if self.transfers > 0 {
+            self.transfers -= 1;
+            self.device.ended(1);
+        }
+    }
+}
+
+impl Drop for AtDevice {
+    fn drop(&mut self) {
+        self.device.ended(self.transfers);
+    }
+}
+
+const TOO_SLOW: &str = "it, or the machine, was too slow to be measured in the time that there is";
+const TOO_MANY: &str = "more devices are in use than are measured";
+
+/// All devices that files are open on, or were.
+pub struct Devices {
+    known: Mutex<HashMap<u64, Arc<Device>>>,
+    others: Arc<Device>,
+    configured: Option<u64>,
+}
+
+impl Devices {
+    /// None yet. What is configured holds for each, and none is measured then.
+    pub fn new(configured: Option<u64>) -> Devices {
+        let others = Arc::new(Device::new(None, configured));
+        Devices { known: Mutex::default(), others, configured }
+    }
+
+    /// The device of this number.
+    pub fn of(&self, number: u64) -> Arc<Device> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = known.get(&number) {
+            return device.clone();
+        }
+        if known.len() >= DEVICES_MAX {
+            return self.others.clone();
+        }
+        let device = Arc::new(Device::new(Some(number), self.configured));
+        known.insert(number, device.clone());
+        device
+    }
+
+    /// All of them, in order of number.
+    pub fn all(&self) -> Vec<Arc<Device>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = known.values().cloned().collect();
+        all.sort_by_key(|device| device.number);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(bytes: u64, direct_ns: u64) -> Sample {
+        Sample { bytes, direct_ns, filled_ns: 100, times: 9 }
+    }
+
+    #[test]
+    fn a_device_is_measured_once_and_keeps_what_was_found() {
+        let devices = Devices::new(None);
+        let device = devices.of(7);
+        assert!(device.begin() && !device.begin());
+        assert_eq!((device.measured(), device.source()), (DIRECT_FROM, Source::Measuring(0)));
+        let samples = vec![sample(128 << 10, 50), sample(256 << 10, 50)];
+        device.decide(Ok(Measured { samples, cost: Cost::default() }));
+        let again = devices.of(7);
+        assert_eq!((again.measured(), again.begin()), (128 << 10, false));
+        let slow = devices.of(8);
+        assert!(slow.begin());
+        slow.decide(Ok(Measured { samples: Vec::new(), cost: Cost::default() }));
+        assert_eq!(slow.source(), Source::Unmeasured(1, Some(TOO_SLOW)));
+        assert_eq!(slow.measured(), DIRECT_FROM);
+    }
+
+    #[test]
+    fn who_cannot_be_measured_by_three_files_is_not_tried_again() {
+        let device = Devices::new(None).of(1);
+        for tries in 1..TRIES_MAX {
+            assert!(device.begin() && !device.begin());
+            device.decide(Err("no"));
+            assert_eq!(device.source(), Source::Unmeasured(tries, Some("no")));
+        }
+        assert!(device.begin());
+        device.decide(Err("no"));
+        assert_eq!((device.source(), device.begin()), (Source::Fixed("no"), false));
+        let memory = Devices::new(None).of(2);
+        memory.give_up("memory");
+        assert_eq!((memory.source(), memory.begin()), (Source::Fixed("memory"), false));
+    }
+
+    #[test]
+    fn the_table_has_a_limit_and_those_beyond_are_never_measured() {
+        let devices = Devices::new(None);
+        (0..DEVICES_MAX as u64).for_each(|number| assert!(devices.of(number).begin()));
+        for number in 1000..3000 {
+            assert!(!devices.of(number).begin());
+        }
+        assert_eq!(devices.all().len(), DEVICES_MAX);
+    }
+
+    #[test]
+    fn what_is_configured_holds_and_nothing_is_measured() {
+        for (configured, holds) in [(0, NEVER), (4096, 4096)] {
+            let device = Devices::new(Some(configured)).of(1);
+            assert_eq!((device.measured(), device.begin()), (holds, false));
+        }
+    }
+
+    #[test]
+    fn a_full_device_has_twice_the_threshold_until_half_has_come_back() {
+        let device = Devices::new(None).of(1);
+        (0..FULL_FROM).for_each(|_| device.begun());
+        assert_eq!(device.direct_from(false), 2 * DIRECT_FROM);
+        device.ended(FULL_FROM / 2);
+        assert_eq!(device.direct_from(false), 2 * DIRECT_FROM);
+        device.ended(1);
+        assert_eq!((device.direct_from(false), device.direct_from(true)), (256 << 10, 128 << 10));
+    }
+
+    #[test]
+    fn what_a_closed_file_had_under_way_counts_no_longer() {
+        let device = Devices::new(None).of(1);
+        let (mut one, mut other) = (AtDevice::new(device.clone()), AtDevice::new(device.clone()));
+        (0..3).for_each(|_| one.take_off());
+        other.take_off();
+        one.land();
+        assert_eq!(device.under_way(), 3);
+        drop(one);
+        assert_eq!(device.under_way(), 1);
+        other.land();
+        other.land();
+        drop(other);
+        assert_eq!(device.under_way(), 0);
+    }
+}
