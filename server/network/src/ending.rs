@@ -13,17 +13,13 @@ use crate::counts::Counts;
 /// Room asked of the kernel for what a program that is gone has left in its ring.
 const LAST_BYTES: i32 = 1 << 20;
 
-/// Ends `connection` as `turn` says. Its descriptors are closed elsewhere: the program has them too, and
-/// their options are its own at any time, so that closing them may wait as long as it has asked.
-pub fn end(connection: Connection, turn: Turn, channel: &mut Channel, counts: &Counts) {
-    let bit = match turn {
 /// Ends `connection` as `turn` says, unless its program has taken it back. Its descriptors are closed
-/// when this returns.
+/// elsewhere: the program has them too, and their options are its own at any time, so that closing them
+/// may wait as long as it has asked.
 pub fn end(mut connection: Connection, turn: Turn, channel: &mut Channel, counts: &Counts) {
-    let slot = connection.slot;
     // The last turn, which does not end: what follows is told by flags and by the shadow's end.
     let turn = if connection.begin_turn() { turn } else { Turn::WantedBack };
-    match turn {
+    let bit = match turn {
         Turn::WantedBack => {
             give_back(&connection, counts);
             DONE_SERVER
