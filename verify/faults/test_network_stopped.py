@@ -32,7 +32,7 @@ def serve(number, connection):
     writer = threading.Thread(target=send); writer.start()
     while part := connection.recv({PIECE}): seen.update(part)
     writer.join()
-    sys.stdout.write(f"{number} {seen.hexdigest()}\\n"); sys.stdout.flush()
+    sys.stdout.write("%d %s\\n" % (number, seen.hexdigest())); sys.stdout.flush()
 for number in range({CONNECTIONS}):
     threading.Thread(target=serve, args=(number, listener.accept()[0])).start()
 """
