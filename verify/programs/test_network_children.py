@@ -140,10 +140,26 @@ print(connection.recv(5, socket.MSG_WAITALL), connection.recv(1), flush=True)
     port, server = start_server(harness, program)
     with connect(port) as client:
         client.sendall(b"hello")
-        assert client.recv(26, socket.MSG_WAITALL) == b"from a program\nfrom a file"
+        received = client.makefile("rb")
+        assert received.read(26) == b"from a program\nfrom a file"
         client.sendall(b"more")
-        assert client.makefile("rb").read() == b" and a copy"
+        assert received.read() == b" and a copy"
         client.sendall(b"to it")
         client.shutdown(socket.SHUT_WR)
         kernel_view.wait_until(lambda: server.output().count("\n") == 3, 60, "what the server saw")
     assert server.output().splitlines() == ["True", "b'more'", "b'to it' b''"], server.errors()
+
+
+def test_a_number_that_was_duplicated_before_an_exec_is_the_same_connection(harness):
+    """The server itself becomes another program, by the copy of its connection, with bytes unread."""
+    program = f"""{AWAIT_UNREAD}
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+await_unread(connection)
+os.dup2(connection.fileno(), 0); os.dup2(connection.fileno(), 1)
+os.execv("/bin/cat", ["cat"])
+"""
+    port, server = start_server(harness, program)
+    data = random.Random(9).randbytes(FIRST + UNREAD + LATER)
+    with connect(port) as client:
+        assert received_of(client, data) == data[FIRST:], server.errors()

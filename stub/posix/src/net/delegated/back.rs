@@ -110,14 +110,21 @@ fn move_back(connection: Connection<'_>, hidden: i32, is_complete: bool) -> Take
 fn leave_to_relay(connection: Connection<'_>, rest: Vec<u8>) -> bool {
     let Connection { fd, socket, .. } = connection;
     let has_rest = !rest.is_empty();
-    let is_started = relay::start(connection, rest);
-    if is_started && has_rest && socket.write_shut.load(Relaxed) {
+    if !relay::start(connection, rest) {
+        return false;
+    }
+    if has_rest && socket.write_shut.load(Relaxed) {
         let _ = call::shutdown(fd, libc::SHUT_WR);
     }
-    if is_started && owner::is_borrowed() {
-        door::show_twin(fd, index_of(socket));
+    let index = index_of(socket);
+    if owner::is_borrowed() {
+        door::show_twin(fd, index);
+        return true;
     }
-    is_started
+    table::walk(0, u32::MAX)
+        .filter(|(number, kind)| *number != fd && *kind == DescriptorKind::Socket(index))
+        .for_each(|(number, _)| put(fd, number));
+    true
 }
 
 /// Stops the loop between two turns, or waits until it has let go, or is seen to be gone; false when it
