@@ -289,12 +289,10 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     if let Some(own_rings) = section.field("own_rings") {
         delegated.own_rings = own_rings.is_true()?;
     }
-    if let Some(around) = section.field("copy_around_bytes") {
-        delegated.copy_around_bytes = Some(around.number((0, delegated::TRANSFER_BYTES_MAX))?);
-    }
-    if let Some(direct) = section.field("direct_from_bytes") {
-        delegated.direct_from_bytes = Some(direct.number((0, delegated::TRANSFER_BYTES_MAX))?);
-    }
+    let transfer = (0, delegated::TRANSFER_BYTES_MAX);
+    let border = |name| section.field(name).map(|it| it.number(transfer)).transpose();
+    delegated.copy_around_bytes = border("copy_around_bytes")?;
+    delegated.direct_from_bytes = border("direct_from_bytes")?;
     Ok(delegated)
 }
 

@@ -287,14 +287,17 @@ fn who_comes_to_files_behind_another_finds_their_heads_read_ahead() {
 }
 
 #[test]
-fn who_is_some_files_behind_another_is_followed_over_files() {
+fn who_is_some_files_behind_another_is_followed_and_the_set_is_read_little_more_than_once() {
+    const FILES: usize = 24;
     let daemon = Daemon::with(FIXED, &[]);
-    let files = set(&daemon, 8);
+    let files = set(&daemon, FILES);
     let mut sessions = [Delegate::new(&daemon), Delegate::new(&daemon)];
     let shown = sessions.each_mut().map(|session| show_all(session, &files));
     let mut led = Vec::new();
-    for step in 0..8 {
-        led.push(read_whole(&mut sessions[0], shown[0][step], &files[step].1));
+    for step in 0..FILES + 2 {
+        if step < FILES {
+            led.push(read_whole(&mut sessions[0], shown[0][step], &files[step].1));
+        }
         if let Some(behind) = step.checked_sub(2) {
             read_whole(&mut sessions[1], shown[1][behind], &files[behind].1);
         }
@@ -305,6 +308,11 @@ fn who_is_some_files_behind_another_is_followed_over_files() {
     let followed = explain(&daemon)["delegated"].clone();
     let followed = followed.as_array().unwrap().iter().map(|it| it["followed"].as_u64().unwrap());
     assert!(followed.sum::<u64>() >= 4, "{led:?}");
+    // By the device alone each would have read all of it.
+    let filled = status(&daemon, "blocks_filled") * (64 << 10);
+    let read = status(&daemon, "bytes_direct") + filled;
+    println!("two sessions: {read} bytes of {} from the device", FILES * MIB);
+    assert!(read < (FILES * MIB * 3 / 2) as u64, "{read}, {led:?}");
 }
 
 #[test]

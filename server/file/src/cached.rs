@@ -18,7 +18,7 @@ use super::copying::TIMED_FROM;
 use super::files::{fill, Files, Turn};
 use super::flight::fly;
 use super::open_file::{Opened, Vouched};
-use super::reason::Reason;
+use super::reason::WayReason;
 
 /// Where a read through the cache has got to.
 struct Progress {
@@ -72,7 +72,7 @@ pub fn copy_hit(
         return None;
     }
     *left -= COST_MIN.max(len as i64);
-    opened.file.stats.chose(Reason::Hit, true);
+    opened.file.stats.chose(WayReason::Hit, true);
     note_copy(engine, spent_ns);
     fetch_ahead(engine, opened, lease, (offset, len), Some(there.place));
     Some(len)

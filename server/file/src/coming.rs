@@ -5,17 +5,14 @@
 //! much under way nothing is. The blocks come to the cache as those of any first use do, through its
 //! small queue, so that they push out nothing that is used again.
 
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
-
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Session};
 
 use super::blocks::Blocks;
 use super::cache::{BlockKey, Found, BLOCK_BYTES};
 use super::files::{fill, Files};
-use super::open_file::Vouched;
 use super::sets::HEAD_BLOCKS;
+use super::source::Source;
 
 /// Blocks that are read ahead for a session that begins a file, over all files behind it.
 const BLOCKS_MAX: u64 = HEAD_BLOCKS;
@@ -23,15 +20,6 @@ const BLOCKS_MAX: u64 = HEAD_BLOCKS;
 const CACHE_SHARE: u64 = 16;
 /// Requests of a loop under way beyond which nothing is read ahead: whoever asks comes first.
 const UNDER_WAY_MAX: usize = 64;
-
-/// What a file that sessions read is read ahead by. It keeps none open.
-#[derive(Clone)]
-pub struct Source {
-    file: Weak<OwnedFd>,
-    lease: Vouched,
-    /// Its name has a rate, which whoever comes there pays and nobody else.
-    has_rate: bool,
-}
 
 /// A session reads from a file's beginning: notes it, and reads ahead what comes next. Nothing happens
 /// when it was the last one that it began.
@@ -43,8 +31,7 @@ pub fn begin(engine: &mut Engine<Files>, session: &mut Session<Files>, object: O
         return;
     }
     let before = session.service.last_file.replace(file);
-    let has_rate = opened.file.meter.is_some();
-    let source = Source { file: Arc::downgrade(&opened.file.buffered), lease, has_rate };
+    let source = Source::of(&opened.file, lease);
     let shared = engine.service.shared.clone();
     let (ahead, next) = {
         let mut sets = shared.sets();
@@ -101,10 +88,9 @@ fn fetch(
     key: BlockKey,
 ) -> bool {
     let is_wanted = engine.flying < UNDER_WAY_MAX
-        && !source.has_rate
         && source.lease.word.is_active()
         && engine.service.cache.peek(key) == Found::Absent;
-    let Some(file) = source.file.upgrade().filter(|_| is_wanted) else { return false };
+    let Some(file) = source.file().filter(|_| is_wanted) else { return false };
     if !session.take_ahead(object, BLOCK_BYTES, engine.now_ns) {
         return false;
     }

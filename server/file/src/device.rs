@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use heliostat_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use super::verdict::{find, Sample};
+use super::verdict::{find, SizeTimes};
 use super::way::{is_busy, threshold, Load, DIRECT_FROM, FULL_FROM, NEVER};
 
 /// Devices that are known; each has been measured with some tens of MiB at most.
@@ -23,9 +23,9 @@ pub const DEVICES_MAX: usize = 64;
 /// Files by which it is tried to measure one.
 const TRIES_MAX: u8 = 3;
 
-/// Where a device's threshold comes from.
+/// What a device's threshold rests on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum Basis {
     /// The configuration says it.
     Configured,
     /// It is the fixed one: no file has come by which it could be measured, or why it could not be by
@@ -43,7 +43,7 @@ pub enum Source {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measured {
     /// The best times of each size, in order of size.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<SizeTimes>,
     /// What it took.
     pub cost: Cost,
 }
@@ -65,15 +65,15 @@ pub struct Device {
     /// Reads past the caches that it has, of all loops.
     under_way: AtomicU64,
     is_full: AtomicBool,
-    source: Mutex<Source>,
+    basis: Mutex<Basis>,
 }
 
 impl Device {
     fn new(number: Option<u64>, configured: Option<u64>) -> Device {
-        let source = match (configured, number) {
-            (Some(_), _) => Source::Configured,
-            (None, Some(_)) => Source::Unmeasured(0, None),
-            (None, None) => Source::Fixed(TOO_MANY),
+        let basis = match (configured, number) {
+            (Some(_), _) => Basis::Configured,
+            (None, Some(_)) => Basis::Unmeasured(0, None),
+            (None, None) => Basis::Fixed(TOO_MANY),
         };
         Device {
             number,
@@ -83,7 +83,7 @@ impl Device {
             }),
             under_way: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
-            source: Mutex::new(source),
+            basis: Mutex::new(basis),
         }
     }
 
@@ -126,47 +126,47 @@ impl Device {
         }
     }
 
-    /// Where the threshold comes from.
-    pub fn source(&self) -> Source {
+    /// What the threshold rests on.
+    pub fn basis(&self) -> Basis {
         self.lock().clone()
     }
 
     /// Whether it is to be measured by a file, which it is from then on: true for one at a time.
     pub(crate) fn begin(&self) -> bool {
-        let mut source = self.lock();
-        let Source::Unmeasured(tries, _) = *source else { return false };
-        *source = Source::Measuring(tries);
+        let mut basis = self.lock();
+        let Basis::Unmeasured(tries, _) = *basis else { return false };
+        *basis = Basis::Measuring(tries);
         true
     }
 
     /// It never is, and why.
     pub fn give_up(&self, why: &'static str) {
-        let mut source = self.lock();
-        if matches!(*source, Source::Unmeasured(..)) {
-            *source = Source::Fixed(why);
+        let mut basis = self.lock();
+        if matches!(*basis, Basis::Unmeasured(..)) {
+            *basis = Basis::Fixed(why);
         }
     }
 
     /// It was measured, or could not be, by the file by which it was begun.
     pub(crate) fn decide(&self, found: Result<Measured, &'static str>) {
-        let mut source = self.lock();
-        let tries = if let Source::Measuring(tries) = *source { tries + 1 } else { TRIES_MAX };
+        let mut basis = self.lock();
+        let tries = if let Basis::Measuring(tries) = *basis { tries + 1 } else { TRIES_MAX };
         let judged = found.and_then(|measured| {
             let bytes = find(&measured.samples).ok_or(TOO_SLOW)?;
             Ok((bytes, measured))
         });
-        *source = match judged {
+        *basis = match judged {
             Ok((bytes, measured)) => {
                 self.threshold.store(bytes, Relaxed);
-                Source::Measured(measured)
+                Basis::Measured(measured)
             }
-            Err(why) if tries < TRIES_MAX => Source::Unmeasured(tries, Some(why)),
-            Err(why) => Source::Fixed(why),
+            Err(why) if tries < TRIES_MAX => Basis::Unmeasured(tries, Some(why)),
+            Err(why) => Basis::Fixed(why),
         };
     }
 
-    fn lock(&self) -> MutexGuard<'_, Source> {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Basis> {
+        self.basis.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -248,8 +248,8 @@ impl Devices {
 mod tests {
     use super::*;
 
-    fn sample(bytes: u64, direct_ns: u64) -> Sample {
-        Sample { bytes, direct_ns, filled_ns: 100, times: 9 }
+    fn sample(bytes: u64, direct_ns: u64) -> SizeTimes {
+        SizeTimes { bytes, direct_ns, filled_ns: 100, times: 9 }
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         let devices = Devices::new(None);
         let device = devices.of(7);
         assert!(device.begin() && !device.begin());
-        assert_eq!((device.measured(), device.source()), (DIRECT_FROM, Source::Measuring(0)));
+        assert_eq!((device.measured(), device.basis()), (DIRECT_FROM, Basis::Measuring(0)));
         let samples = vec![sample(128 << 10, 50), sample(256 << 10, 50)];
         device.decide(Ok(Measured { samples, cost: Cost::default() }));
         let again = devices.of(7);
@@ -265,7 +265,7 @@ mod tests {
         let slow = devices.of(8);
         assert!(slow.begin());
         slow.decide(Ok(Measured { samples: Vec::new(), cost: Cost::default() }));
-        assert_eq!(slow.source(), Source::Unmeasured(1, Some(TOO_SLOW)));
+        assert_eq!(slow.basis(), Basis::Unmeasured(1, Some(TOO_SLOW)));
         assert_eq!(slow.measured(), DIRECT_FROM);
     }
 
@@ -275,14 +275,14 @@ mod tests {
         for tries in 1..TRIES_MAX {
             assert!(device.begin() && !device.begin());
             device.decide(Err("no"));
-            assert_eq!(device.source(), Source::Unmeasured(tries, Some("no")));
+            assert_eq!(device.basis(), Basis::Unmeasured(tries, Some("no")));
         }
         assert!(device.begin());
         device.decide(Err("no"));
-        assert_eq!((device.source(), device.begin()), (Source::Fixed("no"), false));
+        assert_eq!((device.basis(), device.begin()), (Basis::Fixed("no"), false));
         let memory = Devices::new(None).of(2);
         memory.give_up("memory");
-        assert_eq!((memory.source(), memory.begin()), (Source::Fixed("memory"), false));
+        assert_eq!((memory.basis(), memory.begin()), (Basis::Fixed("memory"), false));
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod serve;
 mod service;
 mod sets;
 mod shared_files;
+mod source;
 mod stats;
 mod task;
 mod unlocked;
@@ -46,23 +47,23 @@ pub use again::Again;
 pub use ahead::{Ahead, AHEAD_BLOCKS_MAX};
 pub use blocks::Blocks;
 pub use cache::{BlockKey, Cache, Found, BLOCK_BYTES};
-pub use device::{Cost, Device, Devices, Measured, Source, DEVICES_MAX};
+pub use device::{Basis, Cost, Device, Devices, Measured, DEVICES_MAX};
 pub use files::Files;
 pub use lease_word::LeaseWord;
 pub use lock_waits::LockWaits;
 pub use message::{FileEvent, FileOrder, OpenRequest, OpenedBy};
 pub use open_file::{OpenFile, Opened, Version, Vouched};
 pub use opener::{with_slash, Caller, Judge, Opener};
-pub use probe::{Piece, FILE_BYTES_MIN};
+pub use probe::{ProbeFile, FILE_BYTES_MIN};
 pub use prober::Prober;
 pub use readers::LATELY_NS as FOLLOW_NS;
-pub use reason::Reason;
+pub use reason::WayReason;
 pub use sets::HEAD_BLOCKS;
 pub use shared_files::SharedFiles;
 pub use stats::{FileStats, SMALL_BYTES};
 pub use task::{Change, Denial, Made, Refusal, Task};
 pub use unlocked::Inode;
-pub use verdict::Sample;
+pub use verdict::SizeTimes;
 pub use way::{
     choose, threshold, Choice, Load, Question, COPYING_FROM, DIRECT_FROM, DIRECT_FROM_MAX,
     DIRECT_FROM_MIN, FULL_FROM, NEVER,

@@ -24,7 +24,7 @@ use rustix::fs::{fadvise, Advice};
 
 use super::cache::BLOCK_BYTES;
 use super::device::{Cost, Measured};
-use super::verdict::Sample;
+use super::verdict::SizeTimes;
 
 /// Bytes of the file that are read, again and again.
 const PIECE_BYTES: u64 = 2 << 20;
@@ -52,7 +52,7 @@ const HANGS: &str = "it did not answer";
 const KEPT: &str = "the file that it was measured by lies in the kernel's memory";
 
 /// A file by which a device can be measured.
-pub struct Piece {
+pub struct ProbeFile {
     /// Past the page cache.
     pub direct: Arc<OwnedFd>,
     /// Through it.
@@ -63,7 +63,7 @@ pub struct Piece {
 
 /// Reads of one piece, and the memory that they go to.
 struct Bench<'a> {
-    piece: &'a Piece,
+    file: &'a ProbeFile,
     /// Where it begins in the file.
     start: u64,
     /// By their places in the piece.
@@ -79,12 +79,12 @@ struct Bench<'a> {
 ///
 /// # Errors
 /// Why it could not be, for people.
-pub fn measure(piece: &Piece, by: By) -> Result<Measured, &'static str> {
-    let mut bench = Bench::create(piece, by)?;
+pub fn measure(file: &ProbeFile, by: By) -> Result<Measured, &'static str> {
+    let mut bench = Bench::create(file, by)?;
     // What is yet to be written of the piece is written by the kernel first, and can be forgotten then.
     bench.read_direct(PIECE_BYTES, 1)?;
     bench.find_manner()?;
-    let mut best: Vec<Sample> = Vec::new();
+    let mut best: Vec<SizeTimes> = Vec::new();
     for bytes in SIZES.iter().cycle().take(ROUNDS * SIZES.len()).copied() {
         if bench.is_over() {
             break;
@@ -104,7 +104,7 @@ pub fn measure(piece: &Piece, by: By) -> Result<Measured, &'static str> {
 }
 
 impl Bench<'_> {
-    fn create(piece: &Piece, by: By) -> Result<Bench<'_>, &'static str> {
+    fn create(file: &ProbeFile, by: By) -> Result<Bench<'_>, &'static str> {
         let most = (PIECE_BYTES / BLOCK_BYTES) as u32;
         let requests = Requests::create_for_transfers(by, most, most).map_err(|_| NO_MEMORY)?;
         let memory = || -> Result<Arc<SharedMapping>, &'static str> {
@@ -115,8 +115,8 @@ impl Bench<'_> {
             Ok(Arc::new(memory))
         };
         Ok(Bench {
-            piece,
-            start: piece.bytes.saturating_sub(PIECE_BYTES) / 2 / PIECE_BYTES * PIECE_BYTES,
+            file,
+            start: file.bytes.saturating_sub(PIECE_BYTES) / 2 / PIECE_BYTES * PIECE_BYTES,
             requests,
             window: memory()?,
             blocks: memory()?,
@@ -143,12 +143,12 @@ impl Bench<'_> {
     }
 
     /// Both ways once, each with as many reads at once as count; the time of one read.
-    fn sample(&mut self, bytes: u64) -> Result<Sample, &'static str> {
+    fn sample(&mut self, bytes: u64) -> Result<SizeTimes, &'static str> {
         let reads = (PIECE_BYTES / bytes).min(DEPTH);
         let direct_ns = self.read_direct(bytes, reads)? / reads;
         self.forget()?;
         let filled_ns = self.fill(bytes, reads)? / reads;
-        Ok(Sample { bytes, direct_ns, filled_ns, times: 1 })
+        Ok(SizeTimes { bytes, direct_ns, filled_ns, times: 1 })
     }
 
     fn read_direct(&mut self, bytes: u64, reads: u64) -> Result<u64, &'static str> {
@@ -156,7 +156,7 @@ impl Bench<'_> {
         for at in (0..reads).map(|number| number * bytes) {
             let into = [Range { offset: at as usize, len: bytes as usize }];
             let into = (&self.window, &into[..]);
-            let (file, start) = (&self.piece.direct, self.start + at);
+            let (file, start) = (&self.file.direct, self.start + at);
             self.requests.read(at, file, start, into, Manner::Direct).map_err(|_| FAILED)?;
         }
         for _ in 0..reads {
@@ -181,7 +181,7 @@ impl Bench<'_> {
     fn begin_fill(&mut self, at: u64) -> Result<(), &'static str> {
         let into = [Range { offset: at as usize, len: BLOCK_BYTES as usize }];
         let into = (&self.blocks, &into[..]);
-        let (file, start) = (&self.piece.buffered, self.start + at);
+        let (file, start) = (&self.file.buffered, self.start + at);
         let begun = self.requests.read(at, file, start, into, self.fill_manner);
         begun.map(drop).map_err(|_| FAILED)
     }
@@ -203,7 +203,7 @@ impl Bench<'_> {
     /// Has the kernel let go of its copies of the piece, as those who read it before have left them.
     fn forget(&self) -> Result<(), &'static str> {
         let range = (self.start, PIECE_BYTES);
-        let file = &self.piece.buffered;
+        let file = &self.file.buffered;
         // Where it does not, that is seen below.
         let _ = fadvise(file, range.0, NonZeroU64::new(range.1), Advice::DontNeed);
         match resident_bytes(file.as_fd(), range) {
@@ -227,9 +227,9 @@ mod tests {
         let reopen = |flags| open(&path, OFlags::RDONLY | flags, Mode::empty()).map(Arc::new);
         let buffered = reopen(OFlags::empty()).unwrap();
         let direct = reopen(OFlags::DIRECT).unwrap_or_else(|_| buffered.clone());
-        let piece = Piece { direct, buffered, bytes: FILE_BYTES_MIN };
+        let file = ProbeFile { direct, buffered, bytes: FILE_BYTES_MIN };
         for by in [By::available(), By::Threads] {
-            match measure(&piece, by) {
+            match measure(&file, by) {
                 Ok(Measured { samples, cost }) => {
                     assert_eq!(samples.first().map(|sample| sample.bytes), Some(SIZES[0]));
                     assert!(samples.iter().all(|it| it.direct_ns > 0 && it.filled_ns > 0));
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_said() {
-        let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
-        let piece = Piece { direct: file.clone(), buffered: file, bytes: FILE_BYTES_MIN };
-        assert_eq!(measure(&piece, By::available()), Err(FAILED));
+        let null = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        let file = ProbeFile { direct: null.clone(), buffered: null, bytes: FILE_BYTES_MIN };
+        assert_eq!(measure(&file, By::available()), Err(FAILED));
     }
 }

@@ -15,7 +15,7 @@ use heliostat_backend_uring::By;
 use heliostat_server_loop::pool::{Pool, Work};
 
 use super::device::Device;
-use super::probe::{measure, Piece, FILE_BYTES_MIN};
+use super::probe::{measure, ProbeFile, FILE_BYTES_MIN};
 
 /// Threads that measure: each may be lost to a file system that hangs.
 const PROBERS_MAX: usize = 4;
@@ -32,7 +32,7 @@ struct Probing {
 /// Devices in line: each once in its life, so that there are never more than known ones.
 #[derive(Default)]
 struct Line {
-    waiting: VecDeque<(Arc<Device>, Piece)>,
+    waiting: VecDeque<(Arc<Device>, ProbeFile)>,
     away: Vec<(u64, Instant)>,
     tickets: u64,
 }
@@ -45,14 +45,14 @@ impl Prober {
 
     /// A file was opened that a lease vouches for: its device is measured by it soon, if it has not
     /// been and the file is large enough.
-    pub fn consider(&self, device: &Arc<Device>, piece: Piece) {
-        if piece.bytes < FILE_BYTES_MIN || !device.begin() {
+    pub fn consider(&self, device: &Arc<Device>, file: ProbeFile) {
+        if file.bytes < FILE_BYTES_MIN || !device.begin() {
             return;
         }
         if self.0.start().is_err() {
             return device.decide(Err("there was no thread to measure it"));
         }
-        self.0.put(|line| line.waiting.push_back((device.clone(), piece)));
+        self.0.put(|line| line.waiting.push_back((device.clone(), file)));
     }
 }
 
@@ -64,7 +64,7 @@ impl Drop for Prober {
 
 impl Work for Probing {
     type Queue = Line;
-    type Job = (u64, Arc<Device>, Piece);
+    type Job = (u64, Arc<Device>, ProbeFile);
     const NAME: &'static str = "prober";
     const THREADS_MAX: usize = PROBERS_MAX;
 
@@ -72,18 +72,18 @@ impl Work for Probing {
         if line.due().is_some_and(|due| now < due) {
             return None;
         }
-        let (device, piece) = line.waiting.pop_front()?;
+        let (device, file) = line.waiting.pop_front()?;
         line.tickets += 1;
         line.away.push((line.tickets, now));
-        Some((line.tickets, device, piece))
+        Some((line.tickets, device, file))
     }
 
     fn due(line: &Line) -> Option<Instant> {
         line.due().filter(|_| !line.waiting.is_empty())
     }
 
-    fn run(&self, (ticket, device, piece): Self::Job, pool: &Pool<Self>) {
-        device.decide(measure(&piece, self.by));
+    fn run(&self, (ticket, device, file): Self::Job, pool: &Pool<Self>) {
+        device.decide(measure(&file, self.by));
         pool.with_queue(|line| line.away.retain(|(other, _)| *other != ticket));
     }
 }

@@ -3,7 +3,7 @@
 /// What decided about a transfer's way, in the order in which it is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Reason {
+pub enum WayReason {
     /// The file was opened for the device.
     Asked = 0,
     /// It was, and the transfer is not aligned.
@@ -28,53 +28,53 @@ pub enum Reason {
     Unleased = 10,
 }
 
-impl Reason {
+impl WayReason {
     /// Every one, in order of number.
-    pub const ALL: [Reason; 11] = [
-        Reason::Asked,
-        Reason::Misaligned,
-        Reason::Write,
-        Reason::Hit,
-        Reason::Followed,
-        Reason::Buffered,
-        Reason::Small,
-        Reason::NoDevice,
-        Reason::Unaligned,
-        Reason::Large,
-        Reason::Unleased,
+    pub const ALL: [WayReason; 11] = [
+        WayReason::Asked,
+        WayReason::Misaligned,
+        WayReason::Write,
+        WayReason::Hit,
+        WayReason::Followed,
+        WayReason::Buffered,
+        WayReason::Small,
+        WayReason::NoDevice,
+        WayReason::Unaligned,
+        WayReason::Large,
+        WayReason::Unleased,
     ];
 
     /// In a word, for programs.
     pub const fn name(self) -> &'static str {
         match self {
-            Reason::Asked => "asked",
-            Reason::Misaligned => "misaligned",
-            Reason::Write => "write",
-            Reason::Hit => "hit",
-            Reason::Followed => "followed",
-            Reason::Buffered => "buffered",
-            Reason::Small => "small",
-            Reason::NoDevice => "no_device",
-            Reason::Unaligned => "unaligned",
-            Reason::Large => "large",
-            Reason::Unleased => "unleased",
+            WayReason::Asked => "asked",
+            WayReason::Misaligned => "misaligned",
+            WayReason::Write => "write",
+            WayReason::Hit => "hit",
+            WayReason::Followed => "followed",
+            WayReason::Buffered => "buffered",
+            WayReason::Small => "small",
+            WayReason::NoDevice => "no_device",
+            WayReason::Unaligned => "unaligned",
+            WayReason::Large => "large",
+            WayReason::Unleased => "unleased",
         }
     }
 
     /// Which way it led to and why, for people.
     pub const fn text(self) -> &'static str {
         match self {
-            Reason::Asked => "the device: the file was opened for it",
-            Reason::Misaligned => "refused: opened for the device, and not aligned",
-            Reason::Write => "the kernel: it writes",
-            Reason::Hit => "the cache: its first byte was there",
-            Reason::Followed => "the cache, filled: another session reads behind",
-            Reason::Buffered => "the cache, filled: the file was opened buffered",
-            Reason::Small => "the cache, filled: below the device's threshold",
-            Reason::NoDevice => "the cache, filled: the file cannot be opened for the device",
-            Reason::Unaligned => "the cache, filled: large, but not aligned",
-            Reason::Large => "the device: from its threshold on, and aligned",
-            Reason::Unleased => "the kernel: no lease vouches for the file",
+            WayReason::Asked => "the device: the file was opened for it",
+            WayReason::Misaligned => "refused: opened for the device, and not aligned",
+            WayReason::Write => "the kernel: it writes",
+            WayReason::Hit => "the cache: its first byte was there",
+            WayReason::Followed => "the cache, filled: another session reads behind",
+            WayReason::Buffered => "the cache, filled: the file was opened buffered",
+            WayReason::Small => "the cache, filled: below the device's threshold",
+            WayReason::NoDevice => "the cache, filled: the file cannot be opened for the device",
+            WayReason::Unaligned => "the cache, filled: large, but not aligned",
+            WayReason::Large => "the device: from its threshold on, and aligned",
+            WayReason::Unleased => "the kernel: no lease vouches for the file",
         }
     }
 }
@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn each_reason_stands_at_its_number_and_has_a_name_of_its_own() {
-        assert!(Reason::ALL.iter().enumerate().all(|(at, reason)| *reason as usize == at));
-        let mut names = Reason::ALL.map(Reason::name).to_vec();
+        assert!(WayReason::ALL.iter().enumerate().all(|(at, reason)| *reason as usize == at));
+        let mut names = WayReason::ALL.map(WayReason::name).to_vec();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Reason::ALL.len());
+        assert_eq!(names.len(), WayReason::ALL.len());
     }
 }

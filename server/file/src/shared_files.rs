@@ -7,11 +7,11 @@ use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Holder;
 
 use super::blocks::Blocks;
-use super::coming::Source;
 use super::device::Devices;
 use super::open_file::Version;
 use super::readers::Readers;
 use super::sets::Sets;
+use super::source::Source;
 use super::unlocked::UnlockedOfLoops;
 use super::versions::Versions;
 

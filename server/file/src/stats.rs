@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use heliostat_abi::file::delegated::Way;
 use heliostat_server_loop::Counts;
 
-use super::reason::Reason;
+use super::reason::WayReason;
 
 /// Counters of one open file; the server loop writes them, the control plane reads.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub struct FileStats {
     found: AtomicU64,
     /// Reads that a program could have made from a mapping as well as by a server.
     small: AtomicU64,
-    reasons: [AtomicU64; Reason::ALL.len()],
+    reasons: [AtomicU64; WayReason::ALL.len()],
     /// Why the last read took its way, and the last write, as the reason's number and one.
     last: [AtomicU64; 2],
 }
@@ -41,7 +41,7 @@ impl FileStats {
 
     /// Counts why a transfer takes its way.
     #[inline]
-    pub(crate) fn chose(&self, reason: Reason, is_read: bool) {
+    pub(crate) fn chose(&self, reason: WayReason, is_read: bool) {
         let number = reason as usize;
         if let (Some(count), Some(last)) =
             (self.reasons.get(number), self.last.get(usize::from(!is_read)))
@@ -52,17 +52,17 @@ impl FileStats {
     }
 
     /// Returns each reason for which transfers took their ways, with how many there were.
-    pub fn reasons(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
-        let each = Reason::ALL.into_iter().zip(&self.reasons);
+    pub fn reasons(&self) -> impl Iterator<Item = (WayReason, u64)> + '_ {
+        let each = WayReason::ALL.into_iter().zip(&self.reasons);
         let each = each.map(|(reason, count)| (reason, count.load(Relaxed)));
         each.filter(|(_, count)| *count > 0)
     }
 
     /// Returns why the last read took its way, and the last write.
-    pub fn last(&self) -> [Option<Reason>; 2] {
+    pub fn last(&self) -> [Option<WayReason>; 2] {
         let reason = |last: &AtomicU64| {
             let number = (last.load(Relaxed) as usize).checked_sub(1)?;
-            Reason::ALL.get(number).copied()
+            WayReason::ALL.get(number).copied()
         };
         [reason(&self.last[0]), reason(&self.last[1])]
     }
@@ -118,13 +118,13 @@ mod tests {
         let stats = FileStats::default();
         assert_eq!(stats.last(), [None, None]);
         for (reason, is_read) in
-            [(Reason::Asked, true), (Reason::Write, false), (Reason::Hit, true)]
+            [(WayReason::Asked, true), (WayReason::Write, false), (WayReason::Hit, true)]
         {
             stats.chose(reason, is_read);
         }
-        stats.chose(Reason::Hit, true);
-        assert_eq!(stats.last(), [Some(Reason::Hit), Some(Reason::Write)]);
+        stats.chose(WayReason::Hit, true);
+        assert_eq!(stats.last(), [Some(WayReason::Hit), Some(WayReason::Write)]);
         let counted: Vec<_> = stats.reasons().collect();
-        assert_eq!(counted, [(Reason::Asked, 1), (Reason::Write, 1), (Reason::Hit, 2)]);
+        assert_eq!(counted, [(WayReason::Asked, 1), (WayReason::Write, 1), (WayReason::Hit, 2)]);
     }
 }

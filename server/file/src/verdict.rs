@@ -23,7 +23,7 @@ const TIMES_MIN: u32 = 2;
 
 /// The best times of reads of one size, of which several are under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sample {
+pub struct SizeTimes {
     /// Bytes of a read.
     pub bytes: u64,
     /// Nanoseconds of one by the device's own way.
@@ -34,7 +34,7 @@ pub struct Sample {
     pub times: u32,
 }
 
-impl Sample {
+impl SizeTimes {
     /// What such reads lose by one of the ways, in percent of the better one.
     fn loss(&self, is_direct: bool) -> u64 {
         let taken = if is_direct { self.direct_ns } else { self.filled_ns };
@@ -45,7 +45,7 @@ impl Sample {
 
 /// Returns the threshold by which samples lose least; `NEVER` where that is the cache for all of them.
 /// Nothing where they do not reach the fixed threshold.
-pub fn find(samples: &[Sample]) -> Option<u64> {
+pub fn find(samples: &[SizeTimes]) -> Option<u64> {
     let counts = || samples.iter().filter(|sample| sample.times >= TIMES_MIN);
     counts().find(|sample| sample.bytes >= DIRECT_FROM)?;
     let loss = |from: u64| counts().map(|it| it.loss(it.bytes >= from)).sum::<u64>();
@@ -63,8 +63,8 @@ mod tests {
 
     const K: u64 = 1024;
 
-    fn samples(list: &[(u64, u64, u64)]) -> Vec<Sample> {
-        let sample = |(bytes, direct_ns, filled_ns): &(u64, u64, u64)| Sample {
+    fn samples(list: &[(u64, u64, u64)]) -> Vec<SizeTimes> {
+        let sample = |(bytes, direct_ns, filled_ns): &(u64, u64, u64)| SizeTimes {
             bytes: bytes * K,
             direct_ns: *direct_ns,
             filled_ns: *filled_ns,

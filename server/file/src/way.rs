@@ -18,7 +18,7 @@
 
 use heliostat_abi::file::delegated::DIRECT_GRAIN;
 
-use super::reason::Reason;
+use super::reason::WayReason;
 
 /// Aligned reads of so many bytes go to the device where nothing was measured: they fill it by
 /// themselves, and would push out of the cache what others come back to.
@@ -109,29 +109,31 @@ pub enum Choice {
 }
 
 /// Which way an operation takes, and why.
-pub fn choose(q: Question) -> (Choice, Reason) {
+pub fn choose(q: Question) -> (Choice, WayReason) {
     let fits = q.is_aligned && !q.is_append && q.offset % DIRECT_GRAIN == 0;
     match q {
-        Question { wants_direct: true, .. } if !fits => (Choice::Misaligned, Reason::Misaligned),
-        Question { wants_direct: true, .. } => (Choice::Direct, Reason::Asked),
-        Question { is_read: false, .. } => (Choice::Kernel, Reason::Write),
-        Question { is_leased: true, is_hit: true, .. } => (Choice::Cached, Reason::Hit),
-        Question { is_leased: true, is_followed: true, .. } => (Choice::Cached, Reason::Followed),
+        Question { wants_direct: true, .. } if !fits => (Choice::Misaligned, WayReason::Misaligned),
+        Question { wants_direct: true, .. } => (Choice::Direct, WayReason::Asked),
+        Question { is_read: false, .. } => (Choice::Kernel, WayReason::Write),
+        Question { is_leased: true, is_hit: true, .. } => (Choice::Cached, WayReason::Hit),
+        Question { is_leased: true, is_followed: true, .. } => {
+            (Choice::Cached, WayReason::Followed)
+        }
         _ => match past_device(q, fits) {
-            None => (Choice::Direct, Reason::Large),
+            None => (Choice::Direct, WayReason::Large),
             Some(reason) if q.is_leased => (Choice::Cached, reason),
-            Some(_) => (Choice::Kernel, Reason::Unleased),
+            Some(_) => (Choice::Kernel, WayReason::Unleased),
         },
     }
 }
 
 /// Why a read does not go to the device; none where it does.
-fn past_device(q: Question, fits: bool) -> Option<Reason> {
+fn past_device(q: Question, fits: bool) -> Option<WayReason> {
     match q {
-        Question { wants_buffered: true, .. } => Some(Reason::Buffered),
-        _ if q.bytes < q.direct_from => Some(Reason::Small),
-        Question { has_direct: false, .. } => Some(Reason::NoDevice),
-        _ if !fits => Some(Reason::Unaligned),
+        Question { wants_buffered: true, .. } => Some(WayReason::Buffered),
+        _ if q.bytes < q.direct_from => Some(WayReason::Small),
+        Question { has_direct: false, .. } => Some(WayReason::NoDevice),
+        _ if !fits => Some(WayReason::Unaligned),
         _ => None,
     }
 }
@@ -216,18 +218,18 @@ mod tests {
     #[test]
     fn each_choice_says_what_decided() {
         let why = |q| super::choose(q).1;
-        assert_eq!(why(LARGE), Reason::Large);
+        assert_eq!(why(LARGE), WayReason::Large);
         let others = [
-            (Question { is_hit: true, ..LARGE }, Reason::Hit),
-            (Question { is_followed: true, ..LARGE }, Reason::Followed),
-            (Question { direct_from: NEVER, ..LARGE }, Reason::Small),
-            (Question { has_direct: false, ..LARGE }, Reason::NoDevice),
-            (Question { offset: 1, ..LARGE }, Reason::Unaligned),
-            (Question { wants_buffered: true, ..LARGE }, Reason::Buffered),
-            (Question { bytes: 1, is_leased: false, ..LARGE }, Reason::Unleased),
-            (Question { is_read: false, ..LARGE }, Reason::Write),
-            (Question { wants_direct: true, ..LARGE }, Reason::Asked),
-            (Question { wants_direct: true, offset: 1, ..LARGE }, Reason::Misaligned),
+            (Question { is_hit: true, ..LARGE }, WayReason::Hit),
+            (Question { is_followed: true, ..LARGE }, WayReason::Followed),
+            (Question { direct_from: NEVER, ..LARGE }, WayReason::Small),
+            (Question { has_direct: false, ..LARGE }, WayReason::NoDevice),
+            (Question { offset: 1, ..LARGE }, WayReason::Unaligned),
+            (Question { wants_buffered: true, ..LARGE }, WayReason::Buffered),
+            (Question { bytes: 1, is_leased: false, ..LARGE }, WayReason::Unleased),
+            (Question { is_read: false, ..LARGE }, WayReason::Write),
+            (Question { wants_direct: true, ..LARGE }, WayReason::Asked),
+            (Question { wants_direct: true, offset: 1, ..LARGE }, WayReason::Misaligned),
         ];
         assert!(others.iter().all(|(q, reason)| why(*q) == *reason));
     }

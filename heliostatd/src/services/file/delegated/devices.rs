@@ -1,8 +1,7 @@
 //! Devices as people see them: what was measured, the threshold in force, and why it is that.
 
 use heliostat_server_file::{
-    Device, Source, COPYING_FROM, DIRECT_FROM_MAX, DIRECT_FROM_MIN, FILE_BYTES_MIN, FULL_FROM,
-    NEVER,
+    Basis, Device, COPYING_FROM, DIRECT_FROM_MAX, DIRECT_FROM_MIN, FILE_BYTES_MIN, FULL_FROM, NEVER,
 };
 use rustix::fs::{major, minor};
 use serde_json::{json, Value};
@@ -18,7 +17,7 @@ impl Delegated {
 }
 
 fn device_json(device: &Device) -> Value {
-    let source = device.source();
+    let basis = device.basis();
     let mut shown = json!({
         "device": number_text(device.number),
         "direct_from_bytes": bytes_json(device.measured()),
@@ -26,9 +25,9 @@ fn device_json(device: &Device) -> Value {
         "in_force_copying_bytes": bytes_json(device.direct_from(true)),
         "is_full": device.is_full(),
         "under_way": device.under_way(),
-        "why": why(&source),
+        "why": why(&basis),
     });
-    if let (Source::Measured(measured), Some(shown)) = (&source, shown.as_object_mut()) {
+    if let (Basis::Measured(measured), Some(shown)) = (&basis, shown.as_object_mut()) {
         let samples = measured.samples.iter().map(|it| {
             json!({
                 "bytes": it.bytes, "direct_ns": it.direct_ns, "filled_ns": it.filled_ns,
@@ -42,20 +41,20 @@ fn device_json(device: &Device) -> Value {
     shown
 }
 
-fn why(source: &Source) -> String {
+fn why(basis: &Basis) -> String {
     let fixed = "the fixed threshold";
-    match source {
-        Source::Configured => "configured: direct_from_bytes".into(),
-        Source::Measured(_) => "measured".into(),
-        Source::Measuring(_) => format!("{fixed}: it is being measured"),
-        Source::Unmeasured(tries, Some(why)) => format!("{fixed}: {why} ({tries} tried)"),
-        Source::Unmeasured(_, None) => {
+    match basis {
+        Basis::Configured => "configured: direct_from_bytes".into(),
+        Basis::Measured(_) => "measured".into(),
+        Basis::Measuring(_) => format!("{fixed}: it is being measured"),
+        Basis::Unmeasured(tries, Some(why)) => format!("{fixed}: {why} ({tries} tried)"),
+        Basis::Unmeasured(_, None) => {
             let mib = FILE_BYTES_MIN >> 20;
             format!(
                 "{fixed}: no file of {mib} MiB and more was opened yet that a lease vouches for"
             )
         }
-        Source::Fixed(why) => format!("{fixed}: {why}"),
+        Basis::Fixed(why) => format!("{fixed}: {why}"),
     }
 }
 

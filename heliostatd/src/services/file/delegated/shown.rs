@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_lease::resident::resident_bytes;
-use heliostat_server_file::{FileStats, Reason, SMALL_BYTES};
+use heliostat_server_file::{FileStats, WayReason, SMALL_BYTES};
 use rustix::fs::fstat;
 use serde_json::{json, Map, Value};
 
@@ -37,7 +37,7 @@ impl Daemon {
         let reasons = stats.reasons().map(|(reason, count)| {
             json!({ "reason": reason.name(), "count": count, "text": reason.text() })
         });
-        let [last_read, last_write] = stats.last().map(|reason| reason.map(Reason::name));
+        let [last_read, last_write] = stats.last().map(|reason| reason.map(WayReason::name));
         json!({
             "path": seen.path,
             "ways": ways_json(stats),

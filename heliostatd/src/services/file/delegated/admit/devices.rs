@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use heliostat_server_file::{Device, Piece};
+use heliostat_server_file::{Device, ProbeFile};
 use rustix::fs::fstat;
 
 use crate::daemon::Daemon;
@@ -36,7 +36,7 @@ impl Daemon {
             _ if !is_filled(buffered, bytes) => {}
             Some(direct) => {
                 let (direct, buffered) = (direct.clone(), buffered.clone());
-                delegated.prober.consider(device, Piece { direct, buffered, bytes });
+                delegated.prober.consider(device, ProbeFile { direct, buffered, bytes });
             }
         }
     }
