@@ -12,7 +12,7 @@ mod command;
 mod ring;
 
 pub(crate) use admin::Namespace;
-pub(crate) use ring::{flush_now, transfer_now, NamespaceRing, Transfer};
+pub(crate) use ring::{flush_now, transfer_now, try_out, NamespaceRing, Transfer};
 
 /// Bytes that one command moves at most: what every controller and every kernel takes.
 const COMMAND_BYTES_MAX: u32 = 128 << 10;

@@ -2,7 +2,7 @@
 
 use heliostat_backend_uring::By;
 
-use super::{measure, Durability, FileDevice};
+use super::{measure, Driven, Durability, FileDevice};
 
 impl FileDevice {
     /// Whether bytes go past the page cache.
@@ -15,6 +15,11 @@ impl FileDevice {
         self.namespace.is_some()
     }
 
+    /// Which way it is driven, and why that one.
+    pub fn driven(&self) -> Driven {
+        self.driven
+    }
+
     /// Whether it is a disk, and not a file.
     pub fn is_disk(&self) -> bool {
         self.is_disk
@@ -23,7 +28,7 @@ impl FileDevice {
     /// Whether bytes can be given back to it, as far as it says so itself: a disk may refuse a part.
     pub fn discards(&self) -> bool {
         match self.namespace {
-            Some(is) => is.deallocates && is.deallocated_is_zero,
+            Some(is) => is.gives_back.is_some(),
             None => !self.is_disk || measure::discards(&self.file),
         }
     }
