@@ -49,7 +49,10 @@ fn who_is_direct_gets_the_device_and_where_the_area_lies() {
     let told = daemon.visit().text(&Request::Explain { pid });
     let told: Value = serde_json::from_str(&told).unwrap();
     let driven = &told["store"][0]["driven"];
-    assert_eq!((&driven["by"], driven), (&json!(file.driven_by()), &daemon.status()["store"]["driven"]));
+    assert_eq!(
+        (&driven["by"], driven),
+        (&json!(file.driven_by()), &daemon.status()["store"]["driven"])
+    );
     assert!(!driven["why"].as_str().unwrap().is_empty());
     // It grows while it is held.
     let manager = client.managed("a");

@@ -59,6 +59,7 @@ says 'a store is driven by the commands of its NVMe namespace' heliostat doctor
 refuses 'the device is empty' heliostat store inspect /dev/ng0n1
 refuses 'leave --size out' heliostat store init /dev/ng0n1 --size 1M
 says '{COMMANDS}' heliostat store init /dev/ng0n1
+refuses 'neither a file nor a disk' heliostat store inspect /dev/null
 refuses 'a store already' heliostat store init /dev/ng0n1
 does heliostat start
 says 0 heliostat store attach /dev/ng0n1
@@ -91,19 +92,21 @@ export HELIOSTAT_KILLS=5
 # One needs a small store.
 /store_programs --test-threads=1 --skip a_full_store_refuses
 """
-SUITES = {"heliostat-backend-block": ["namespace"], "heliostatd": ["store", "store_ways", "store_killed", "store_programs"]}
 PARTS = {"device": TESTS, "store": STORE, "control": CONTROL}
 POWER = "power"
+# Which tests a part runs, by package.
+DEVICE = ("heliostat-backend-block", ["namespace"])
+SUITES = {"device": DEVICE, POWER: DEVICE, "control": ("heliostatd", ["store", "store_ways", "store_killed", "store_programs"])}
 LOAD = BEGIN + "/namespace --ignored --exact --nocapture durable_writes_until_the_power_is_lost\n"
 CHECK = "HELIOSTAT_KEPT={kept} /namespace --ignored --exact --nocapture durable_writes_are_there_after_the_power_was_lost\n"
 KEPT = re.compile(r"^kept (\d+)\r?$", re.MULTILINE)
 PASSED = re.compile(r"test result: ok\. (\d+) passed")
 
 
-def built() -> dict[str, Path]:
-    """Builds the tests; their programs, by name."""
-    found = {}
-    for package, tests in SUITES.items():
+def built(parts: list[str]) -> dict[str, Path]:
+    """Builds the tests of these parts; their programs, by name."""
+    found: dict[str, Path] = {}
+    for package, tests in (SUITES[part] for part in parts if part in SUITES):
         words = [os.environ.get("CARGO", "cargo"), "test", "-p", package, "--no-run", "--message-format=json"]
         words += [word for test in tests for word in ("--test", test)]
         done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
@@ -124,12 +127,12 @@ def made(disk: Path) -> Path:
     return disk
 
 
-def machine() -> tuple[Guest, Path]:
-    """The guest with all programs, and its kernel."""
+def machine(parts: list[str]) -> tuple[Guest, Path]:
+    """The guest with all programs of these parts, and its kernel."""
     guest = Guest(PLACE, MODULES, INIT)
     kernel = guest.prepare()
     (guest.root / "etc").mkdir()
-    programs = {f"/{name}": path for name, path in built().items()}
+    programs = {f"/{name}": path for name, path in built(parts).items()}
     programs |= {f"/bin/{name}": BUILT / name for name in ("heliostat", "heliostatd")}
     for to, program in programs.items():
         guest.add(program, to)
@@ -178,7 +181,7 @@ def run_power(guest: Guest, kernel: Path, disk: Path) -> str:
 def main() -> int:
     wanted = sys.argv[1:] or [*PARTS, POWER]
     subprocess.run([ROOT / "verify/setup.sh", *PACKAGES, "binutils"], check=True)
-    guest, kernel = machine()
+    guest, kernel = machine(wanted)
     print("the guest boots; its processor is emulated, so this takes minutes", flush=True)
     disk = PLACE.parent / "disk"
     parts = [run_power if name == POWER else lambda *at, name=name: run_part(*at, name) for name in wanted]

@@ -119,15 +119,6 @@ impl FileDevice {
         FileDevice::with(open::open_to_read(path, &options)?, options)
     }
 
-    /// How a namespace of an NVMe device (/dev/ng0n1) would be driven by this process: its commands are
-    /// tried, one sector is read. It may be in use, and is not taken.
-    ///
-    /// # Errors
-    /// It is not there or no such namespace, or it can be driven in no way.
-    pub fn probe_namespace(path: &Path) -> Result<Driven, OpenError> {
-        open::probe(path)
-    }
-
     fn with(opened: open::Opened, options: Options) -> Result<FileDevice, OpenError> {
         let depth = options.depth.max(1);
         let file = Arc::new(opened.file);

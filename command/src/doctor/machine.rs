@@ -130,8 +130,7 @@ fn namespaces() -> Check {
     let name = "NVMe namespaces";
     let listed = fs::read_dir("/dev").into_iter().flatten().flatten();
     let found = listed.map(|entry| entry.path()).filter(|path| is_namespace(path));
-    let tried: Vec<_> =
-        found.map(|path| (FileDevice::probe_namespace(&path), path)).collect();
+    let tried: Vec<_> = found.map(|path| (FileDevice::probe_namespace(&path), path)).collect();
     let told: Vec<String> = tried.iter().map(|(driven, path)| told_of(path, *driven)).collect();
     let has_commands = tried.iter().any(|(driven, _)| *driven == Ok(Driven::Commands));
     match (told.is_empty(), has_commands) {
@@ -140,8 +139,8 @@ fn namespaces() -> Check {
         (false, false) => Check::warn(
             name,
             told.join("; "),
-            "a store lies in a file or on a disk; root gives the device of characters to a user who may \
-             then do anything with the whole of it",
+            "a control plane of root's sends commands; from Linux 6.2 on also one whose user root gives \
+             the device of characters, who may then do anything with the whole of it",
         ),
     }
 }

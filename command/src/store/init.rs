@@ -47,9 +47,7 @@ pub fn init(arguments: &InitArguments) -> Result<(), StoreFault> {
     let driven = driven_json(driven);
     let text = match arguments.json {
         true => json_text(&superblock, &costs, best, driven),
-        false => {
-            text(path, &superblock, &costs, best) + note(is_direct) + &driven_line(&driven)
-        }
+        false => text(path, &superblock, &costs, best) + note(is_direct) + &driven_line(&driven),
     };
     print(&text).map_err(StoreFault::Show)
 }
@@ -231,12 +229,7 @@ fn note(is_direct: bool) -> &'static str {
     }
 }
 
-fn json_text(
-    superblock: &Superblock,
-    costs: &Costs,
-    best: Durability,
-    driven: Value,
-) -> String {
+fn json_text(superblock: &Superblock, costs: &Costs, best: Durability, driven: Value) -> String {
     let told = json!({
         "identity": identity(&superblock.identity.0),
         "bytes": superblock.bytes,

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use heliostat_backend_block::{
-    Buffer, Completion, Device, Driven, FileDevice, Options, Request,
-};
+use heliostat_backend_block::{Buffer, Completion, Device, Driven, FileDevice, Options, Request};
 use heliostat_backend_store::StoreFailed;
 use heliostat_storefile::{
     Area, DurableBy, Kind, Opened, Piece, Store, Superblock, SUPERBLOCKS_BYTES,

@@ -119,7 +119,8 @@ pub fn status_text(store: &Value) -> String {
 /// way the store's device is driven.
 pub fn explain_text(explained: &Value) -> String {
     let mut table = Table::new(&["area", "rights", "way", "why"]);
-    let areas: Vec<&Value> = sessions_of(explained).flat_map(|session| list(session, "areas")).collect();
+    let areas: Vec<&Value> =
+        sessions_of(explained).flat_map(|session| list(session, "areas")).collect();
     if areas.is_empty() {
         return String::new();
     }

@@ -56,9 +56,12 @@ impl Driven {
     pub fn why(self) -> String {
         match self {
             Driven::File => "it lies in a file".to_owned(),
-            Driven::Disk => "it lies on a disk that has no device for commands of its own".to_owned(),
+            Driven::Disk => {
+                "it lies on a disk that has no device for commands of its own".to_owned()
+            }
             Driven::DiskOfNamespace => {
-                "the disk was named; its namespace (/dev/ngXnY) is driven by its own commands".to_owned()
+                "the disk was named; its namespace (/dev/ngXnY) is driven by its own commands"
+                    .to_owned()
             }
             Driven::Commands => {
                 "a namespace was named, and io_uring carries its commands".to_owned()

@@ -1,10 +1,21 @@
 //! What an open device is and can, for whoever has it.
 
+use std::path::Path;
+
 use heliostat_backend_uring::By;
 
-use super::{measure, Driven, Durability, FileDevice};
+use super::{measure, open, Driven, Durability, FileDevice, OpenError};
 
 impl FileDevice {
+    /// How a namespace of an NVMe device (/dev/ng0n1) would be driven by this process: its commands are
+    /// tried, one sector is read. It may be in use, and is not taken.
+    ///
+    /// # Errors
+    /// It is not there or no such namespace, or it can be driven in no way.
+    pub fn probe_namespace(path: &Path) -> Result<Driven, OpenError> {
+        open::probe(path)
+    }
+
     /// Whether bytes go past the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct

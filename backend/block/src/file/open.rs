@@ -113,24 +113,19 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> 
 }
 
 /// Opens a file or a disk, and takes its lock.
-fn open_alone(
-    path: &Path,
-    what: What,
-    options: &Options,
-) -> Result<Opened, OpenError> {
+fn open_alone(path: &Path, what: What, options: &Options) -> Result<Opened, OpenError> {
     // Of a disk O_EXCL refuses one that is mounted.
     let exclusive = if what == What::Disk { OFlags::EXCL } else { OFlags::empty() };
     let file = open_as(path, OFlags::RDWR | exclusive, options)?;
     lock(&file)?;
-    let opened = look_at(file, what)?;
-    Ok(Opened { driven: driven_at(path, opened.driven), ..opened })
+    look_at_path(path, file, what)
 }
 
 /// Of a file or a disk that another process may have the lock of.
 pub(super) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, OpenError> {
     match what_is_at(path)? {
         What::Namespace => namespace::open_to_read(path, options),
-        what => look_at(open_as(path, OFlags::RDONLY, options)?, what),
+        what => look_at_path(path, open_as(path, OFlags::RDONLY, options)?, what),
     }
 }
 
@@ -191,12 +186,14 @@ fn look_at(file: OwnedFd, what: What) -> Result<Opened, OpenError> {
     Ok(Opened { file, geometry, is_direct, is_disk, namespace, beside, driven, durability })
 }
 
-/// Tells a disk that is a namespace's from others.
-fn driven_at(path: &Path, driven: Driven) -> Driven {
-    match (driven, namespace::commands_of(path)) {
+/// The same of what has a path, which tells a namespace's disk from others.
+fn look_at_path(path: &Path, file: OwnedFd, what: What) -> Result<Opened, OpenError> {
+    let opened = look_at(file, what)?;
+    let driven = match (opened.driven, namespace::commands_of(path)) {
         (Driven::Disk, Some(_)) => Driven::DiskOfNamespace,
-        _ => driven,
-    }
+        (driven, _) => driven,
+    };
+    Ok(Opened { driven, ..opened })
 }
 
 fn lock(file: &OwnedFd) -> Result<(), OpenError> {
