@@ -4,7 +4,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::command::{Command, COMMAND_BYTES, OF_CONTROLLER, OF_NAMESPACE};
-use super::COMMAND_BYTES_MAX;
+use super::{COMMAND_BYTES_MAX, SECTORS_MAX};
 
 /// linux/nvme_ioctl.h.
 const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
@@ -40,6 +40,8 @@ pub(crate) struct Namespace {
     pub(crate) sectors: u64,
     /// Bytes that one command moves at most, a multiple of the sector.
     pub(super) command_bytes_max: u32,
+    /// Sectors that one command zeroes at most.
+    pub(super) zeroed_sectors_max: u64,
     /// Whether it zeroes sectors by itself.
     pub(crate) zeroes: bool,
     /// How it takes sectors back that read as zero afterwards, if it does.
@@ -88,15 +90,17 @@ impl Namespace {
         }
         // Counted in pages of the controller, which has them of 4 KiB at least; 0 is no limit.
         let most = match controller[77] {
-            bits @ 1..=5 => 4096 << bits,
-            _ => COMMAND_BYTES_MAX,
+            pages @ 1..=20 => 4096u64 << pages,
+            _ => u64::MAX,
         };
         let can = u16::from_le_bytes([controller[520], controller[521]]);
         Ok(Namespace {
             number,
             sector_bytes: 1 << bits,
             sectors,
-            command_bytes_max: most.min(COMMAND_BYTES_MAX),
+            command_bytes_max: most.min(COMMAND_BYTES_MAX.into()) as u32,
+            // What moves nothing has a limit of its own, which few devices tell; the kernel takes this one, too.
+            zeroed_sectors_max: (most >> bits).min(SECTORS_MAX),
             zeroes: can & ZEROES != 0,
             gives_back: gives_back(can, namespace[33]),
             has_cache: controller[525] & 1 != 0,
@@ -166,7 +170,7 @@ mod tests {
         (by[77], by[520], by[525]) = (2, 0b1100, 1);
         let found = Namespace::from(7, &of, &by).unwrap();
         assert_eq!((found.number, found.sector_bytes, found.sectors), (7, 4096, 1000));
-        assert_eq!(found.command_bytes_max, 16 << 10);
+        assert_eq!((found.command_bytes_max, found.zeroed_sectors_max), (16 << 10, 4));
         assert!(found.zeroes && found.has_cache);
         assert_eq!(found.gives_back, Some(GivesBack::Afterwards));
         assert_eq!(gives_back(0b1000, 0b1001), Some(GivesBack::Zeroing));
@@ -174,7 +178,9 @@ mod tests {
             assert_eq!(gives_back(can, feature), None, "{can} {feature}");
         }
         by[77] = 0;
-        assert_eq!(Namespace::from(7, &of, &by).unwrap().command_bytes_max, COMMAND_BYTES_MAX);
+        let found = Namespace::from(7, &of, &by).unwrap();
+        assert_eq!(found.command_bytes_max, COMMAND_BYTES_MAX);
+        assert_eq!(found.zeroed_sectors_max, SECTORS_MAX);
         of[128 + 4 + 2] = 13;
         assert_eq!(Namespace::from(7, &of, &by), Err(libc::ENOTSUP), "sectors of 8 KiB");
         (of[128 + 4], of[128 + 4 + 2]) = (8, 12);

@@ -16,14 +16,13 @@ use io_uring::{cqueue, opcode, squeue, types, IoUring};
 
 use super::admin::{of_status, GivesBack, Namespace};
 use super::command::{Command, Sectors};
+use super::SECTORS_MAX;
 use crate::Buffer;
 
 /// linux/nvme_ioctl.h.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
 /// How long a device is waited for that is tried out.
 const TRIAL: Duration = Duration::from_secs(10);
-/// Sectors that one command zeroes or gives back at most.
-const SECTORS_MAX: u64 = 1 << 16;
 
 type Ring = IoUring<squeue::Entry128, cqueue::Entry32>;
 
@@ -87,10 +86,11 @@ impl NamespaceRing {
             is,
             requests: (0..most).map(|_| None).collect(),
             free: (0..most).rev().collect(),
-            waiting: VecDeque::new(),
+            // Lists keep their memory: beneath a program's own libc transfers and flushes allocate nothing.
+            waiting: VecDeque::with_capacity(most * 2),
             under_way: 0,
             room: entries as usize * 8,
-            done: VecDeque::new(),
+            done: VecDeque::with_capacity(most),
         })
     }
 
@@ -134,7 +134,7 @@ impl NamespaceRing {
 
     /// Makes what has ended last.
     pub(crate) fn flush(&mut self, token: usize) -> Result<(), NotPrepared> {
-        self.ask(Asked::of(token), vec![(Command::flush(self.is.number), 0)])
+        self.ask(Asked::of(token), std::iter::once((Command::flush(self.is.number), 0)))
     }
 
     /// Makes sectors read as zero; EOPNOTSUPP where the device does not do that by itself.
@@ -153,16 +153,17 @@ impl NamespaceRing {
         if how == GivesBack::Zeroing {
             return self.ask(Asked::of(token), commands);
         }
-        let ranges: Box<[_]> = self.pieces(range).map(Sectors::range).collect();
+        let ranges: Box<[_]> = self.pieces(range, SECTORS_MAX).map(Sectors::range).collect();
         let command = Command::deallocate(self.is.number);
         // The ranges lie in a box, which stays where it is when it is moved.
         let then = ranges.iter().map(|range| (command, range.as_ptr() as u64)).collect();
         self.ask(Asked { then, _ranges: ranges, ..Asked::of(token) }, commands)
     }
 
-    fn zeroes(&self, range: (u64, u64), gives_back: bool) -> Vec<(Command, u64)> {
-        let command = |sectors| (Command::zero(self.is.number, sectors, gives_back), 0);
-        self.pieces(range).map(command).collect()
+    fn zeroes(&self, range: (u64, u64), gives_back: bool) -> impl Iterator<Item = (Command, u64)> {
+        let number = self.is.number;
+        let command = move |sectors| (Command::zero(number, sectors, gives_back), 0);
+        self.pieces(range, self.is.zeroed_sectors_max).map(command)
     }
 
     fn refuse(&mut self, token: usize) -> Result<(), NotPrepared> {
@@ -170,19 +171,25 @@ impl NamespaceRing {
         Ok(())
     }
 
-    fn pieces(&self, (offset, bytes): (u64, u64)) -> impl Iterator<Item = Sectors> + '_ {
+    /// Sectors by so many at most.
+    fn pieces(&self, (offset, bytes): (u64, u64), most: u64) -> impl Iterator<Item = Sectors> {
         let sector = u64::from(self.is.sector_bytes);
         let (first, end) = (offset / sector, (offset + bytes) / sector);
-        (first..end).step_by(SECTORS_MAX as usize).map(move |first| {
-            let count = (end - first).min(SECTORS_MAX) as u32;
+        (first..end).step_by(most as usize).map(move |first| {
+            let count = (end - first).min(most) as u32;
             Sectors { first, count }
         })
     }
 
-    fn ask(&mut self, asked: Asked, commands: Vec<(Command, u64)>) -> Result<(), NotPrepared> {
+    fn ask(
+        &mut self,
+        asked: Asked,
+        commands: impl Iterator<Item = (Command, u64)>,
+    ) -> Result<(), NotPrepared> {
         let place = self.free.pop().ok_or(NotPrepared::Full)?;
-        self.requests[place] = Some(Asked { left: commands.len(), ..asked });
+        let before = self.waiting.len();
         self.waiting.extend(parts(place, commands));
+        self.requests[place] = Some(Asked { left: self.waiting.len() - before, ..asked });
         Ok(())
     }
 
@@ -239,7 +246,7 @@ impl NamespaceRing {
             if asked.left == 0 && asked.failed == 0 && !asked.then.is_empty() {
                 let then = std::mem::take(&mut asked.then);
                 asked.left = then.len();
-                self.waiting.extend(parts(place, then));
+                self.waiting.extend(parts(place, then.into_iter()));
                 continue;
             }
             if asked.left == 0 {
@@ -295,8 +302,11 @@ impl Asked {
     }
 }
 
-fn parts(place: usize, commands: Vec<(Command, u64)>) -> impl Iterator<Item = Part> {
-    commands.into_iter().map(move |(command, address)| Part { place, command, address })
+fn parts(
+    place: usize,
+    commands: impl Iterator<Item = (Command, u64)>,
+) -> impl Iterator<Item = Part> {
+    commands.map(move |(command, address)| Part { place, command, address })
 }
 
 /// The commands of a transfer, each with where its data lies.
@@ -305,13 +315,14 @@ fn transfers(
     offset: u64,
     (memory, range): (&Arc<SharedMapping>, Range),
     how: Transfer,
-) -> Result<Vec<(Command, u64)>, NotPrepared> {
+) -> Result<impl Iterator<Item = (Command, u64)>, NotPrepared> {
+    let is = *is;
     let start = match how.direction {
-        Direction::Read => memory.writable_at(range.offset, range.len)?,
-        Direction::Write => memory.bytes_at(range.offset, range.len)?,
+        Direction::Read => memory.writable_at(range.offset, range.len)? as u64,
+        Direction::Write => memory.bytes_at(range.offset, range.len)? as u64,
     };
     let (sector, most) = (u64::from(is.sector_bytes), is.command_bytes_max as usize);
-    let each = (0..range.len).step_by(most).map(|at| {
+    Ok((0..range.len).step_by(most).map(move |at| {
         let bytes = (range.len - at).min(most) as u32;
         let sectors =
             Sectors { first: (offset + at as u64) / sector, count: bytes / is.sector_bytes };
@@ -319,9 +330,8 @@ fn transfers(
             Direction::Read => Command::read(is.number, sectors, bytes),
             Direction::Write => Command::write(is.number, sectors, bytes, how.durable),
         };
-        (command, start as u64 + at as u64)
-    });
-    Ok(each.collect())
+        (command, start + at as u64)
+    }))
 }
 
 /// Makes one transfer by system calls, and waits for it: bytes, or minus an errno.
