@@ -3,8 +3,8 @@
 The device is QEMU's; the guest's kernel is Debian's, whose io_uring carries its commands (NVME_URING_CMD_IO).
 Parts: the device's tests, also as a user whose commands the kernel refuses (`backend/block/tests/namespace.rs`);
 a store by the command line, over a kill -9 of its control plane; the control plane's own tests with their stores
-on the namespace; and a loss of power: QEMU is killed, and what was acknowledged by forced unit access is there in
-the next guest. An argument names the parts to run.
+on the namespace; and a loss of power: QEMU is killed, and what was acknowledged is there in the next guest. (What
+forced unit access does is not shown: QEMU's device takes it for a plain write.) An argument names the parts to run.
 """
 
 from __future__ import annotations
