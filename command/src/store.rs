@@ -21,10 +21,11 @@ use heliostat_backend_block::OpenError;
 use heliostat_backend_store::StoreFailed;
 use heliostat_client::{exchange, ControlError};
 use heliostat_storefile::StoreError;
+use serde_json::Value;
 
 use crate::args::store::StoreCommand;
 use crate::args::{ControlPlace, Format};
-use crate::client::{connect, ClientError};
+use crate::client::{self, connect, ClientError};
 use crate::place::surroundings;
 use crate::show::{print, ShowError};
 
@@ -102,11 +103,24 @@ pub fn run(command: &StoreCommand) -> ExitCode {
 
 fn inspect(format: &Format) -> Result<(), StoreFault> {
     let info = told(ask(&format.place, &StoreRequest::Store, &[])?)?;
+    let driven = driven(&format.place)?;
     let text = match format.json {
-        true => format!("{}\n", shown::info_json(&info)),
-        false => shown::info_text(&info),
+        true => {
+            let mut told = shown::info_json(&info);
+            told["driven"] = driven;
+            format!("{told}\n")
+        }
+        false => shown::info_text(&info) + &shown::driven_line(&driven),
     };
     print(&text).map_err(StoreFault::Show)
+}
+
+/// Which way the control plane drives the store, as its status says; nothing where there is none.
+fn driven(place: &ControlPlace) -> Result<Value, StoreFault> {
+    let text = client::ask(&surroundings(place), &Request::Status).map_err(StoreFault::Client)?;
+    let status: Value = serde_json::from_str(&text)
+        .map_err(|error| StoreFault::Client(ClientError::Text(error.to_string())))?;
+    Ok(status["store"]["driven"].clone())
 }
 
 /// Shows the control plane the file or disk, opened by whoever asks: who may not open it may not give it

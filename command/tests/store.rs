@@ -61,6 +61,7 @@ fn a_store_is_made_once_and_says_what_durable_writes_cost() {
     assert_ne!(seen["identity"], made["identity"]);
     assert_eq!((&seen["areas_max"], &seen["areas"]), (&json!(9), &json!([])));
     assert!(seen["zeroing_bytes"].as_u64() > Some(0), "what was there is zeroed first");
+    assert_eq!((&seen["driven"]["by"], &made["driven"]["by"]), (&json!("file"), &json!("file")));
 }
 
 #[test]
@@ -82,6 +83,13 @@ fn what_is_no_store_is_overwritten_by_force_only() {
     let no = refusal(None, &["store", "init", &small, "--size", "64K"]);
     assert!(no.contains("bytes of the device"), "{no}");
     assert!(!std::path::Path::new(&small).exists(), "nothing is left of what was not made");
+    for what in ["init", "inspect"] {
+        let no = refusal(None, &["store", what, "/dev/null"]);
+        assert!(no.contains("/dev/null: neither a file nor a disk nor an NVMe namespace"), "{no}");
+    }
+    std::fs::write(&small, [1; 100]).unwrap();
+    let no = refusal(None, &["store", "inspect", &small]);
+    assert!(no.contains("smaller than one sector"), "{no}");
     let odd = refusal(None, &["store", "init", &small, "--size", "12X"]);
     assert!(odd.contains("is no size"), "{odd}");
 }
@@ -99,6 +107,9 @@ fn areas_are_made_shown_resized_shared_and_deleted() {
     assert!(none.contains("has no store"), "{none}");
     let attached = said(daemon, &["store", "attach", &store]);
     assert!(attached.contains(&store) && attached.contains("0 areas"), "{attached}");
+    let shown = said(daemon, &["store", "inspect"]);
+    assert!(shown.contains("driven by the kernel's file system: it lies in a file"), "{shown}");
+    assert_eq!(told(daemon, &["store", "inspect", "--json"])["driven"]["by"], "file");
     assert_eq!(said(daemon, &["area", "list"]), "there is no area that you may see\n");
     said(daemon, &["area", "create", "redis/log", "--size", "1M", "--kind", "log"]);
     said(daemon, &["area", "create", "b", "--size", "64K", "--others", "read,write"]);

@@ -47,7 +47,9 @@ fn what_is_no_store_is_named_and_left_as_it_is() {
     assert_eq!(told_of(blank.path()), "the device holds something that is no store");
     assert_eq!(std::fs::read(blank.path()).unwrap(), vec![0x55; 1 << 20]);
     let folder = place();
-    assert_eq!(told_of(&folder), "neither a file nor a disk");
+    assert_eq!(told_of(&folder), "neither a file nor a disk nor an NVMe namespace");
+    let null = std::path::Path::new("/dev/null");
+    assert_eq!(told_of(null), "neither a file nor a disk nor an NVMe namespace");
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn what_is_shown_and_is_no_store_is_refused_with_the_reason() {
     let pipe = std::io::pipe().unwrap();
     let told = visitor.store_with(&StoreRequest::Attach, &[pipe.0.as_raw_fd()]);
     let Told::No(no) = told else { panic!("{told:?}") };
-    assert!(no.text.ends_with("neither a file nor a disk"), "{no}");
+    assert!(no.text.ends_with("neither a file nor a disk nor an NVMe namespace"), "{no}");
 }
 
 #[test]

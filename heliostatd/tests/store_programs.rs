@@ -4,9 +4,10 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use heliostat_abi::session::record::Request;
 use support::areas::{self, A_WHILE};
 use support::programs::Program;
-use support::stores::{StoreFile, GRAIN};
+use support::stores::{namespace, StoreFile, GRAIN};
 use support::{await_that, Daemon};
 
 /// Not a test: the programs of the tests below.
@@ -15,6 +16,8 @@ fn program_process() {
     areas::play();
 }
 
+/// Owns nothing on any machine.
+const STRANGER: u32 = 65533;
 const WAYS: [&str; 2] = ["emulated", "direct"];
 
 fn store(bytes: u64, more: &str) -> (StoreFile, Daemon) {
@@ -206,6 +209,24 @@ fn what_the_direct_way_has_no_place_for_spills_to_the_other_and_says_so() {
     assert_eq!(other.say("open a data direct"), "error NotDirect");
     other.does("write_durable a 0 4096 6");
     assert_eq!(one.say("read a 0 4096"), "all 6");
+}
+
+#[test]
+fn who_may_send_a_namespace_no_commands_is_served_by_the_loop() {
+    if namespace().is_none() {
+        return eprintln!("skipped: HELIOSTAT_NAMESPACE names no namespace of an NVMe device");
+    }
+    let (_file, daemon) = store(64 * GRAIN, "direct = \"all\"");
+    let mut one = Program::of_user(&daemon, STRANGER);
+    one.does(&format!("create a {} any", 8 * GRAIN));
+    let told = daemon.visit().text(&Request::Explain { pid: one.pid() });
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let is_old = release.starts_with("6.1.") || release.starts_with("5.");
+    assert_eq!(one.say("way a"), if is_old { "emulated NotOpened" } else { "direct" });
+    assert_eq!(told.contains("privileged programs only"), is_old, "{told}");
+    one.does("write_durable a 0 4096 7");
+    assert_eq!(one.say("read a 0 8192"), "mixed");
+    assert_eq!(one.say("read a 0 4096"), "all 7");
 }
 
 #[test]

@@ -5,12 +5,14 @@ mod support;
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Request;
 use heliostat_abi::store::reply::NO_MORE;
 use heliostat_abi::store::{
     AreaRights, Piece, Spill, StoreReply, StoreRequest, Way, WayWanted, Why,
 };
 use heliostat_base::fd::OwnedFd;
 use rustix::io::Errno;
+use serde_json::{json, Value};
 use support::stores::{creation, opening, StoreFile, Told, GRAIN};
 use support::{await_that, Client, Daemon};
 
@@ -43,6 +45,15 @@ fn who_is_direct_gets_the_device_and_where_the_area_lies() {
     assert_eq!((bytes, found.len(), found[0].bytes), (4 * GRAIN, 1, 4 * GRAIN));
     let path = format!("/proc/self/fd/{}", device.as_raw_fd());
     assert_eq!(std::fs::read_link(path).unwrap(), file.path());
+    let pid = std::process::id();
+    let told = daemon.visit().text(&Request::Explain { pid });
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let driven = &told["store"][0]["driven"];
+    assert_eq!(
+        (&driven["by"], driven),
+        (&json!(file.driven_by()), &daemon.status()["store"]["driven"])
+    );
+    assert!(!driven["why"].as_str().unwrap().is_empty());
     // It grows while it is held.
     let manager = client.managed("a");
     assert!(matches!(client.store(&resize(manager, 6 * GRAIN)), Told::Own(..)));

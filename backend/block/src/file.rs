@@ -30,6 +30,7 @@ use heliostat_base::mapping::SharedMapping;
 use crate::namespace::Namespace;
 use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
 
+mod driven;
 mod driver;
 mod facts;
 mod lone;
@@ -37,6 +38,7 @@ mod measure;
 mod open;
 mod shared;
 
+pub use driven::{Driven, NoCommands};
 use driver::Driver;
 pub use measure::{Costs, Durability};
 pub use open::{OpenError, Options};
@@ -63,6 +65,7 @@ pub struct FileDevice {
     is_direct: bool,
     is_disk: bool,
     namespace: Option<Namespace>,
+    driven: Driven,
     durability: Durability,
     lone_calls: bool,
     requests: Driver,
@@ -127,6 +130,7 @@ impl FileDevice {
             is_direct: opened.is_direct,
             is_disk: opened.is_disk,
             namespace: opened.namespace,
+            driven: opened.driven,
             durability: options.durability.unwrap_or(opened.durability),
             lone_calls: options.lone_calls,
             requests,

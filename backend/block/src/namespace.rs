@@ -12,7 +12,9 @@ mod command;
 mod ring;
 
 pub(crate) use admin::Namespace;
-pub(crate) use ring::{flush_now, transfer_now, NamespaceRing, Transfer};
+pub(crate) use ring::{flush_now, transfer_now, try_out, NamespaceRing, Transfer};
 
+/// Sectors that one command names at most.
+const SECTORS_MAX: u64 = 1 << 16;
 /// Bytes that one command moves at most: what every controller and every kernel takes.
 const COMMAND_BYTES_MAX: u32 = 128 << 10;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use heliostat_backend_block::{
-    BlockError, Buffer, Completion, Device, Durability, FileDevice, OpenError, Options, Request,
+    BlockError, Buffer, Completion, Device, Driven, Durability, FileDevice, NoCommands, OpenError,
+    Options, Request,
 };
 
 const PAGE: usize = 4096;
@@ -146,6 +147,48 @@ fn beyond_its_end_the_device_refuses_and_goes_on() {
     perform(&mut device, Request::Flush).unwrap();
     let costs = device.measure(0, 5).unwrap();
     assert!(costs.dsync > Duration::ZERO && costs.forced_unit_access == Some(true), "{costs:?}");
+}
+
+#[test]
+fn how_it_is_driven_is_told_and_nothing_is_taken_by_asking() {
+    let Some(path) = path() else { return };
+    let device = open(&path);
+    assert_eq!(device.driven(), Driven::Commands);
+    assert_eq!(FileDevice::probe_namespace(&path), Ok(Driven::Commands), "while it is in use");
+    let mut reader = FileDevice::open_to_read(&path, Options::default()).unwrap();
+    assert_eq!(reader.driven(), Driven::Commands);
+    assert_eq!(found(&mut reader, 0, PAGE).len(), PAGE);
+    drop((device, reader));
+    let disk = path.with_file_name("nvme0n1");
+    let device = FileDevice::open(&disk, Options::default()).unwrap();
+    assert_eq!(device.driven(), Driven::DiskOfNamespace);
+    let taken = FileDevice::open(&path, Options::default()).err();
+    assert_eq!(taken, Some(OpenError::InUse), "its disk is in use");
+    let null = FileDevice::probe_namespace(Path::new("/dev/null"));
+    assert_eq!(null, Err(OpenError::NotADevice));
+}
+
+/// Not a test by itself: by a user who may open the namespace and its disk, and is not privileged.
+#[test]
+#[ignore = "it is started as another user"]
+fn without_privilege_its_disk_is_driven_where_the_kernel_refuses_commands() {
+    let Some(path) = path() else { return };
+    let mut device = FileDevice::open(&path, Options::default()).unwrap();
+    match device.driven() {
+        Driven::InsteadOfCommands(NoCommands { errno: libc::EACCES, .. }) => {}
+        driven => assert_eq!(driven, Driven::Commands, "Linux 6.2 and later"),
+    }
+    println!("driven by {}: {}", device.driven().by(), device.driven().why());
+    assert_eq!(FileDevice::probe_namespace(&path), Ok(device.driven()));
+    let from = filled(PAGE, 0x5a);
+    perform(&mut device, Request::Write { offset: 0, from, durable: true }).unwrap();
+    assert_eq!(found(&mut device, 0, PAGE), [0x5a; PAGE]);
+    let (offset, bytes) = (0, PAGE as u64);
+    perform(&mut device, Request::Discard { offset, bytes }).unwrap();
+    assert_eq!(found(&mut device, 0, PAGE), [0; PAGE]);
+    assert_eq!(FileDevice::open(&path, Options::default()).err(), Some(OpenError::InUse));
+    let mut reader = FileDevice::open_to_read(&path, Options::default()).unwrap();
+    assert_eq!((reader.driven(), found(&mut reader, 0, PAGE)), (device.driven(), vec![0; PAGE]));
 }
 
 /// Not a test by itself: writes numbers durably, and says each.

@@ -1,8 +1,9 @@
 //! The kernel, its cores and its limits.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use heliostat_backend_block::{Driven, FileDevice, OpenError};
 use heliostat_base::affinity;
 use rustix::process::{getrlimit, Resource};
 
@@ -129,21 +130,27 @@ fn namespaces() -> Check {
     let name = "NVMe namespaces";
     let listed = fs::read_dir("/dev").into_iter().flatten().flatten();
     let found = listed.map(|entry| entry.path()).filter(|path| is_namespace(path));
-    let (ours, others): (Vec<_>, Vec<_>) =
-        found.partition(|path| fs::File::options().read(true).write(true).open(path).is_ok());
-    let shown = |paths: &[PathBuf]| {
-        let each: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-        each.join(", ")
-    };
-    match (ours.is_empty(), others.is_empty()) {
-        (false, _) => Check::ok(name, format!("{}: a store may lie there", shown(&ours))),
-        (true, true) => Check::ok(name, "none: a store lies in a file or on a disk"),
-        (true, false) => Check::warn(
+    let tried: Vec<_> = found.map(|path| (FileDevice::probe_namespace(&path), path)).collect();
+    let told: Vec<String> = tried.iter().map(|(driven, path)| told_of(path, *driven)).collect();
+    let has_commands = tried.iter().any(|(driven, _)| *driven == Ok(Driven::Commands));
+    match (told.is_empty(), has_commands) {
+        (true, _) => Check::ok(name, "none: a store lies in a file or on a disk"),
+        (false, true) => Check::ok(name, told.join("; ")),
+        (false, false) => Check::warn(
             name,
-            format!("{}: not for this user", shown(&others)),
-            "a store lies in a file or on a disk; root gives the device of characters to a user who may \
-             then do anything with the whole of it",
+            told.join("; "),
+            "a control plane of root's sends commands; from Linux 6.2 on also one whose user root gives \
+             the device of characters, who may then do anything with the whole of it",
         ),
+    }
+}
+
+/// How a store on a namespace would be driven.
+fn told_of(path: &Path, driven: Result<Driven, OpenError>) -> String {
+    let path = path.display();
+    match driven {
+        Ok(driven) => format!("{path}: a store is driven by {} ({})", driven.by(), driven.why()),
+        Err(error) => format!("{path}: not for this user ({error})"),
     }
 }
 

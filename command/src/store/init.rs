@@ -7,14 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use heliostat_backend_block::{
-    BlockError, Buffer, Costs, Device, Durability, FileDevice, Options, Request,
+    BlockError, Buffer, Costs, Device, Driven, Durability, FileDevice, Options, Request,
 };
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
 use heliostat_storefile::{DurableBy, Format, Identity, Superblock};
 use rustix::fs::SeekFrom;
-use serde_json::json;
+use serde_json::{json, Value};
 
-use super::shown::identity;
+use super::shown::{driven_json, driven_line, identity};
 use super::StoreFault;
 use crate::args::store::InitArguments;
 use crate::show::print;
@@ -42,11 +42,12 @@ pub fn init(arguments: &InitArguments) -> Result<(), StoreFault> {
         // Nothing of ours is left where nothing was.
         let _ = std::fs::remove_file(path);
     }
-    let (superblock, costs, is_direct) = made?;
+    let Made { superblock, costs, is_direct, driven } = made?;
     let best = costs.best();
+    let driven = driven_json(driven);
     let text = match arguments.json {
-        true => json_text(&superblock, &costs, best),
-        false => text(path, &superblock, &costs, best) + note(is_direct),
+        true => json_text(&superblock, &costs, best, driven),
+        false => text(path, &superblock, &costs, best) + note(is_direct) + &driven_line(&driven),
     };
     print(&text).map_err(StoreFault::Show)
 }
@@ -55,6 +56,10 @@ pub fn init(arguments: &InitArguments) -> Result<(), StoreFault> {
 /// file is new, and so zero.
 fn prepare(arguments: &InitArguments) -> Result<bool, StoreFault> {
     let path = &arguments.path;
+    // Not opened here: where only its disk may be, that is what is driven.
+    if std::fs::metadata(path).is_ok_and(|it| it.file_type().is_char_device()) {
+        return prepare_namespace(arguments);
+    }
     let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let none =
@@ -65,9 +70,6 @@ fn prepare(arguments: &InitArguments) -> Result<bool, StoreFault> {
         }
         opened => opened.map_err(|error| StoreFault::Read(path.clone(), error))?,
     };
-    if file.metadata().is_ok_and(|it| it.file_type().is_char_device()) {
-        return prepare_namespace(arguments);
-    }
     let found = rustix::fs::seek(&file, SeekFrom::End(0)).unwrap_or(0);
     if let Some(size) = arguments.size.filter(|size| *size != found) {
         let path = path.display();
@@ -89,7 +91,8 @@ fn prepare_namespace(arguments: &InitArguments) -> Result<bool, StoreFault> {
     let mut device = opened.map_err(|error| StoreFault::Device(path.clone(), error))?;
     let found = device.geometry().bytes;
     if arguments.size.is_some_and(|size| size != found) {
-        let why = format!("{}: has {found} bytes; leave --size out", path.display());
+        let path = path.display();
+        let why = format!("{path}: has {found} bytes; leave --size out to take all of it");
         return Err(StoreFault::Size(why));
     }
     let first = Buffer::new(LOOKED_AT.min(usize::try_from(found).unwrap_or(LOOKED_AT)));
@@ -123,12 +126,22 @@ fn is_empty(path: &Path, mut file: File) -> Result<bool, StoreFault> {
     Ok(is_nothing(&first))
 }
 
-fn make(arguments: &InitArguments, is_zero: bool) -> Result<(Superblock, Costs, bool), StoreFault> {
+/// A store that was made.
+struct Made {
+    superblock: Superblock,
+    costs: Costs,
+    /// Whether its bytes go past the page cache.
+    is_direct: bool,
+    driven: Driven,
+}
+
+fn make(arguments: &InitArguments, is_zero: bool) -> Result<Made, StoreFault> {
     let path = &arguments.path;
     let options = Options { depth: DEPTH, ..Options::default() };
     let device = FileDevice::open(path, options);
     let device = device.map_err(|error| StoreFault::Device(path.clone(), error))?;
     let (device_bytes, is_direct) = (device.geometry().bytes, device.is_direct());
+    let driven = device.driven();
     let usual = (device_bytes / GRAINS).max(1).next_power_of_two();
     let grain = arguments.grain.unwrap_or(usual.clamp(GRAIN_BYTES.0, GRAIN_BYTES.1));
     let format = Format {
@@ -148,7 +161,7 @@ fn make(arguments: &InitArguments, is_zero: bool) -> Result<(Superblock, Costs, 
     let costs = measure(&mut store, &superblock);
     let costs = costs.map_err(|error| failed(StoreFailed::Device(error)))?;
     store.keep(kept(costs.best())).map_err(failed)?;
-    Ok((superblock, costs, is_direct))
+    Ok(Made { superblock, costs, is_direct, driven })
 }
 
 /// Measures at the beginning of the data, in which nothing is.
@@ -216,7 +229,7 @@ fn note(is_direct: bool) -> &'static str {
     }
 }
 
-fn json_text(superblock: &Superblock, costs: &Costs, best: Durability) -> String {
+fn json_text(superblock: &Superblock, costs: &Costs, best: Durability, driven: Value) -> String {
     let told = json!({
         "identity": identity(&superblock.identity.0),
         "bytes": superblock.bytes,
@@ -224,6 +237,7 @@ fn json_text(superblock: &Superblock, costs: &Costs, best: Durability) -> String
         "areas_max": superblock.areas_max,
         "grain_bytes": superblock.grain_bytes,
         "durable_by": word(best),
+        "driven": driven,
         "write_us": us(costs.write),
         "dsync_us": us(costs.dsync),
         "flush_us": us(costs.flush),

@@ -1,49 +1,64 @@
 //! A store as it lies in a file or disk, read and not written, whether somebody uses it or not.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
+use heliostat_backend_block::{Buffer, Completion, Device, Driven, FileDevice, Options, Request};
 use heliostat_backend_store::StoreFailed;
 use heliostat_storefile::{
     Area, DurableBy, Kind, Opened, Piece, Store, Superblock, SUPERBLOCKS_BYTES,
 };
-use rustix::fs::SeekFrom;
 use serde_json::{json, Value};
 
-use super::shown::identity;
+use super::shown::{driven_json, driven_line, identity};
 use super::StoreFault;
 use crate::show::print;
 use crate::table::{bytes, Table};
 
+/// How long one look for a completion waits; there are as many as it takes.
+const WAIT: Duration = Duration::from_secs(1);
+
 /// Shows what lies there.
 pub fn inspect(path: &Path, json: bool) -> Result<(), StoreFault> {
-    let store = read(path)?;
-    let text = if json { format!("{}\n", store_json(&store)) } else { store_text(path, &store) };
+    let (store, driven) = read(path)?;
+    let text = match json {
+        true => format!("{}\n", store_json(&store, driven)),
+        false => store_text(path, &store) + &driven_line(&driven_json(driven)),
+    };
     print(&text).map_err(StoreFault::Show)
 }
 
-fn read(path: &Path) -> Result<Store, StoreFault> {
-    let failed = |error: std::io::Error| StoreFault::Read(path.to_owned(), error);
-    let no_store = |error| StoreFault::Store(path.to_owned(), StoreFailed::Store(error));
-    let file = File::open(path).map_err(failed)?;
-    let found = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|errno| failed(errno.into()))?;
-    let part = |piece: Piece| {
-        let mut bytes = vec![0; usize::try_from(piece.bytes).unwrap_or(usize::MAX)];
-        file.read_exact_at(&mut bytes, piece.offset).map(|()| bytes)
-    };
+fn read(path: &Path) -> Result<(Store, Driven), StoreFault> {
+    let failed = |error| StoreFault::Store(path.to_owned(), error);
+    let no_store = |error| failed(StoreFailed::Store(error));
+    let options = Options { depth: 1, ..Options::default() };
+    let opened = FileDevice::open_to_read(path, options);
+    let mut device = opened.map_err(|error| StoreFault::Device(path.to_owned(), error))?;
+    let (found, driven) = (device.geometry().bytes, device.driven());
+    let mut part = |piece| read_piece(&mut device, piece).map_err(failed);
     let first = Piece { offset: 0, bytes: SUPERBLOCKS_BYTES.min(found) };
-    let (superblock, _) =
-        Superblock::read(&part(first).map_err(failed)?, found, None).map_err(no_store)?;
+    let (superblock, _) = Superblock::read(&part(first)?, found, None).map_err(no_store)?;
     let [first, second] = superblock.tables();
-    let copies = [part(first).map_err(failed)?, part(second).map_err(failed)?];
+    let copies = [part(first)?, part(second)?];
     // What would make both copies equal again is left to who uses it.
     let Opened { store, steps: _ } =
         Store::open(superblock, [&copies[0], &copies[1]]).map_err(no_store)?;
-    Ok(store)
+    Ok((store, driven))
 }
 
-fn store_json(store: &Store) -> Value {
+/// By the device's own way: a namespace of an NVMe device is read by commands.
+fn read_piece(device: &mut FileDevice, piece: Piece) -> Result<Vec<u8>, StoreFailed> {
+    let into = Buffer::new(usize::try_from(piece.bytes).unwrap_or(usize::MAX))?;
+    device.begin(0, Request::Read { offset: piece.offset, into: into.clone() })?;
+    let mut completions: Vec<Completion> = Vec::new();
+    while completions.is_empty() {
+        device.reap(Some(WAIT), &mut completions)?;
+    }
+    completions.iter().try_for_each(|completion| completion.result)?;
+    Ok(into.copy_out()?)
+}
+
+fn store_json(store: &Store, driven: Driven) -> Value {
     let superblock = store.superblock();
     json!({
         "identity": identity(&superblock.identity.0),
@@ -53,6 +68,7 @@ fn store_json(store: &Store) -> Value {
         "changes": store.sequence(),
         "format": superblock.format,
         "durable_by": superblock.durable_by.map(durable_by),
+        "driven": driven_json(driven),
         "areas_max": superblock.areas_max,
         "grain_bytes": superblock.grain_bytes,
         "areas": store.areas().iter().map(area_json).collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! A store as people read it.
 
 use heliostat_abi::store::{StoreInfo, StoreState};
+use heliostat_backend_block::Driven;
 use serde_json::{json, Value};
 
 use crate::table::{bytes, cell, list, Table};
@@ -80,6 +81,19 @@ pub fn info_text(info: &StoreInfo) -> String {
     )
 }
 
+/// Which way a device is driven, as the control plane tells it too.
+pub fn driven_json(driven: Driven) -> Value {
+    json!({ "by": driven.word(), "text": driven.by(), "why": driven.why() })
+}
+
+/// The same as one line; empty where there is no device.
+pub fn driven_line(driven: &Value) -> String {
+    match driven["text"].as_str() {
+        Some(_) => format!("driven by {}: {}\n", cell(driven, "text"), cell(driven, "why")),
+        None => String::new(),
+    }
+}
+
 /// For status: one line, where there is a store or one was wanted.
 pub fn status_text(store: &Value) -> String {
     let number = |name: &str| store[name].as_u64().unwrap_or(0);
@@ -101,18 +115,26 @@ pub fn status_text(store: &Value) -> String {
     }
 }
 
-/// For explain: one line for each area that a session has open, and why its way is not direct.
+/// For explain: one line for each area that a session has open, and why its way is not direct; and which
+/// way the store's device is driven.
 pub fn explain_text(explained: &Value) -> String {
     let mut table = Table::new(&["area", "rights", "way", "why"]);
-    let sessions = list(explained, "store").iter();
-    let areas: Vec<&Value> = sessions.flat_map(|session| list(session, "areas")).collect();
+    let areas: Vec<&Value> =
+        sessions_of(explained).flat_map(|session| list(session, "areas")).collect();
     if areas.is_empty() {
         return String::new();
     }
     for area in areas {
         table.row(["name", "rights", "way", "why"].map(|column| cell(area, column)));
     }
-    format!("\n{}", table.render())
+    let driven = sessions_of(explained).next().map(|session| &session["driven"]);
+    let driven = driven.map(driven_line).filter(|line| !line.is_empty());
+    let driven = driven.map(|line| format!("their store is {line}")).unwrap_or_default();
+    format!("\n{}{driven}", table.render())
+}
+
+fn sessions_of(explained: &Value) -> impl Iterator<Item = &Value> {
+    list(explained, "store").iter()
 }
 
 /// Sixteen bytes as people write them.
@@ -147,10 +169,16 @@ mod tests {
         );
         let areas =
             json!([{ "name": "/store/a", "rights": "read", "way": "emulated", "why": "no" }]);
-        let explained = json!({ "store": [{ "areas": areas }] });
+        let explained = json!({ "store": [{ "areas": areas.clone() }] });
         let wanted = "\narea      rights  way       why\n/store/a  read    emulated  no\n";
         assert_eq!(explain_text(&explained), wanted);
         assert_eq!(explain_text(&json!({})), "");
+        let driven = driven_json(Driven::Commands);
+        let explained = json!({ "store": [{ "areas": areas, "driven": driven }] });
+        let told = "their store is driven by the commands of its NVMe namespace: a namespace was \
+                    named, and io_uring carries its commands\n";
+        assert_eq!(explain_text(&explained), format!("{wanted}{told}"));
+        assert_eq!(driven_line(&Value::Null), "");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Stores in files, and what a session asks of them.
+//! Stores in files, or on the namespace of an NVMe device that the environment names (`make test-nvme`), and what
+//! a session asks of them.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -12,17 +13,22 @@ use heliostat_abi::store::{
     Alone, AreaKind, AreaName, AreaRights, Creation, ListedArea, NotDone, OpenedArea, StoreInfo,
     StoreReply, StoreRequest, WayWanted, Why,
 };
-use heliostat_backend_block::{FileDevice, Options};
+use heliostat_backend_block::{Device, FileDevice, Options, Request as Asked};
 use heliostat_backend_store::StoreOnDevice;
 use heliostat_base::fd::OwnedFd;
 use heliostat_storefile::{Format, Identity};
 
-use super::{no_starts, place, Client, WATCHDOG};
+use super::{await_that, no_starts, place, Client, WATCHDOG};
 
 /// What sizes are multiples of in the stores of tests.
 pub const GRAIN: u64 = 4096;
 /// Areas that there may be in one.
 pub const AREAS: u32 = 64;
+
+/// The namespace that stores lie on, one at a time, instead of in files.
+pub fn namespace() -> Option<PathBuf> {
+    std::env::var_os("HELIOSTAT_NAMESPACE").map(PathBuf::from)
+}
 
 /// A store in a file, which is gone with the value.
 pub struct StoreFile(pub PathBuf);
@@ -37,6 +43,10 @@ impl StoreFile {
 
     /// A file of zeroes.
     pub fn blank(bytes: u64) -> StoreFile {
+        if let Some(path) = namespace() {
+            zero(&path);
+            return StoreFile(path);
+        }
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = place().join(format!("heliostat-store-{}-{number}", std::process::id()));
@@ -66,12 +76,36 @@ impl StoreFile {
     pub fn path(&self) -> &Path {
         &self.0
     }
+
+    /// Which way its device is driven.
+    pub fn driven_by(&self) -> &'static str {
+        namespace().map_or("file", |_| "nvme_commands")
+    }
 }
 
 impl Drop for StoreFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        if namespace().is_none() {
+            let _ = std::fs::remove_file(&self.0);
+        }
     }
+}
+
+/// Has the device zero all of it, once the control plane that had it last has let go.
+fn zero(path: &Path) {
+    let mut opened = None;
+    await_that("the namespace is free", || {
+        opened = FileDevice::open(path, Options::default()).ok();
+        opened.is_some()
+    });
+    let mut device = opened.unwrap();
+    let bytes = device.geometry().bytes;
+    device.begin(0, Asked::Zero { offset: 0, bytes }).unwrap();
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        device.reap(Some(WATCHDOG), &mut ended).unwrap();
+    }
+    assert_eq!(ended[0].result, Ok(()));
 }
 
 /// What is answered.

@@ -1,10 +1,21 @@
 //! What an open device is and can, for whoever has it.
 
+use std::path::Path;
+
 use heliostat_backend_uring::By;
 
-use super::{measure, Durability, FileDevice};
+use super::{measure, open, Driven, Durability, FileDevice, OpenError};
 
 impl FileDevice {
+    /// How a namespace of an NVMe device (/dev/ng0n1) would be driven by this process: its commands are
+    /// tried, one sector is read. It may be in use, and is not taken.
+    ///
+    /// # Errors
+    /// It is not there or no such namespace, or it can be driven in no way.
+    pub fn probe_namespace(path: &Path) -> Result<Driven, OpenError> {
+        open::probe(path)
+    }
+
     /// Whether bytes go past the page cache.
     pub fn is_direct(&self) -> bool {
         self.is_direct
@@ -15,6 +26,11 @@ impl FileDevice {
         self.namespace.is_some()
     }
 
+    /// Which way it is driven, and why that one.
+    pub fn driven(&self) -> Driven {
+        self.driven
+    }
+
     /// Whether it is a disk, and not a file.
     pub fn is_disk(&self) -> bool {
         self.is_disk
@@ -23,7 +39,7 @@ impl FileDevice {
     /// Whether bytes can be given back to it, as far as it says so itself: a disk may refuse a part.
     pub fn discards(&self) -> bool {
         match self.namespace {
-            Some(is) => is.deallocates && is.deallocated_is_zero,
+            Some(is) => is.gives_back.is_some(),
             None => !self.is_disk || measure::discards(&self.file),
         }
     }

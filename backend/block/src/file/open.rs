@@ -12,9 +12,13 @@ use rustix::io::Errno;
 
 use heliostat_backend_uring::By;
 
-use super::Durability;
+use super::{Driven, Durability};
 use crate::namespace::Namespace;
 use crate::Geometry;
+
+mod namespace;
+
+pub(super) use namespace::probe;
 
 /// How a device is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +46,7 @@ impl Default for Options {
 pub enum OpenError {
     /// Somebody else has it open, or it is mounted.
     InUse,
-    /// It is neither a file nor a disk.
+    /// It is neither a file nor a disk, nor a namespace of an NVMe device.
     NotADevice,
     /// It has not even one sector.
     Empty,
@@ -71,7 +75,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::InUse => f.write_str("the device is in use"),
-            OpenError::NotADevice => f.write_str("neither a file nor a disk"),
+            OpenError::NotADevice => f.write_str("neither a file nor a disk nor an NVMe namespace"),
             OpenError::Empty => f.write_str("the device is smaller than one sector"),
             OpenError::Memory => f.write_str("no memory"),
             OpenError::System { call, errno } => {
@@ -92,6 +96,7 @@ pub(super) struct Opened {
     pub(super) namespace: Option<Namespace>,
     /// Of a namespace: its disk, held so that nobody mounts it.
     pub(super) beside: Option<OwnedFd>,
+    pub(super) driven: Driven,
     pub(super) durability: Durability,
 }
 
@@ -101,33 +106,27 @@ const SECTOR_BYTES_MAX: u32 = 4096;
 const CREATE_BYTES: usize = 1 << 20;
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let what = what_is_at(path)?;
+    match what_is_at(path)? {
+        What::Namespace => namespace::open(path, options),
+        what => open_alone(path, what, options),
+    }
+}
+
+/// Opens a file or a disk, and takes its lock.
+fn open_alone(path: &Path, what: What, options: &Options) -> Result<Opened, OpenError> {
     // Of a disk O_EXCL refuses one that is mounted.
     let exclusive = if what == What::Disk { OFlags::EXCL } else { OFlags::empty() };
     let file = open_as(path, OFlags::RDWR | exclusive, options)?;
     lock(&file)?;
-    let beside = if what == What::Namespace { hold_disk_of(path)? } else { None };
-    Ok(Opened { beside, ..look_at(file, what)? })
-}
-
-/// The disk that the kernel has for a namespace (/dev/nvme0n1 of /dev/ng0n1), taken for us alone.
-fn hold_disk_of(path: &Path) -> Result<Option<OwnedFd>, OpenError> {
-    let path = std::fs::canonicalize(path).map_err(|it| OpenError::system("open", &it))?;
-    let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix("ng"));
-    let Some(disk) = name.map(|name| path.with_file_name(format!("nvme{name}"))) else {
-        return Ok(None);
-    };
-    match rustix::fs::open(disk, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOENT) => Ok(None),
-        Err(Errno::BUSY) => Err(OpenError::InUse),
-        held => held.map(Some).map_err(OpenError::call("open")),
-    }
+    look_at_path(path, file, what)
 }
 
 /// Of a file or a disk that another process may have the lock of.
 pub(super) fn open_to_read(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let what = what_is_at(path)?;
-    look_at(open_as(path, OFlags::RDONLY, options)?, what)
+    match what_is_at(path)? {
+        What::Namespace => namespace::open_to_read(path, options),
+        what => look_at_path(path, open_as(path, OFlags::RDONLY, options)?, what),
+    }
 }
 
 fn what_is_at(path: &Path) -> Result<What, OpenError> {
@@ -174,37 +173,27 @@ fn what(mode: u32) -> Result<What, OpenError> {
 
 fn look_at(file: OwnedFd, what: What) -> Result<Opened, OpenError> {
     if what == What::Namespace {
-        return look_at_namespace(file);
+        return namespace::look_at(file);
     }
     let flags = rustix::fs::fcntl_getfl(&file).map_err(OpenError::call("fcntl"))?;
     let is_direct = flags.contains(OFlags::DIRECT);
     let geometry = geometry(&file, is_direct)?;
     let forced = super::measure::forced_unit_access(&file).unwrap_or(false);
     let durability = if forced { Durability::Dsync } else { Durability::DsyncAlone };
-    let (is_disk, namespace, beside) = (what == What::Disk, None, None);
-    Ok(Opened { file, geometry, is_direct, is_disk, namespace, beside, durability })
+    let is_disk = what == What::Disk;
+    let driven = if is_disk { Driven::Disk } else { Driven::File };
+    let (namespace, beside) = (None, None);
+    Ok(Opened { file, geometry, is_direct, is_disk, namespace, beside, driven, durability })
 }
 
-fn look_at_namespace(file: OwnedFd) -> Result<Opened, OpenError> {
-    const ENOTTY: i32 = 25;
-    let is = Namespace::of(&file).map_err(|errno| match errno {
-        ENOTTY => OpenError::NotADevice,
-        errno => OpenError::System { call: "ioctl(NVME_IOCTL_ADMIN_CMD)", errno },
-    })?;
-    let geometry = Geometry {
-        bytes: is.sectors * u64::from(is.sector_bytes),
-        sector_bytes: is.sector_bytes,
-        // As the kernel has it for every device: words of four bytes.
-        memory_alignment: 4,
-        discard_zeroes: is.deallocated_is_zero,
+/// The same of what has a path, which tells a namespace's disk from others.
+fn look_at_path(path: &Path, file: OwnedFd, what: What) -> Result<Opened, OpenError> {
+    let opened = look_at(file, what)?;
+    let driven = match (opened.driven, namespace::commands_of(path)) {
+        (Driven::Disk, Some(_)) => Driven::DiskOfNamespace,
+        (driven, _) => driven,
     };
-    if geometry.bytes == 0 {
-        return Err(OpenError::Empty);
-    }
-    let (is_direct, is_disk, namespace, beside) = (true, true, Some(is), None);
-    // Each command may have forced unit access.
-    let durability = Durability::Dsync;
-    Ok(Opened { file, geometry, is_direct, is_disk, namespace, beside, durability })
+    Ok(Opened { driven, ..opened })
 }
 
 fn lock(file: &OwnedFd) -> Result<(), OpenError> {

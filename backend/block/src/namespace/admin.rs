@@ -4,7 +4,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::command::{Command, COMMAND_BYTES, OF_CONTROLLER, OF_NAMESPACE};
-use super::COMMAND_BYTES_MAX;
+use super::{COMMAND_BYTES_MAX, SECTORS_MAX};
 
 /// linux/nvme_ioctl.h.
 const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
@@ -12,8 +12,24 @@ const NVME_IOCTL_ADMIN_CMD: libc::Ioctl = 0xc048_4e41_u32 as libc::Ioctl;
 const NVME_IOCTL_IO_CMD: libc::Ioctl = 0xc048_4e43_u32 as libc::Ioctl;
 /// Bytes of what Identify brings.
 const IDENTIFIED_BYTES: usize = 4096;
+/// Commands that a controller may lack (Identify Controller, bytes 520 and 521).
+const DEALLOCATES: u16 = 1 << 2;
+const ZEROES: u16 = 1 << 3;
+/// What a namespace says of sectors that were given back (Identify Namespace, byte 33).
+const READ_AS: u8 = 7;
+const READ_AS_ZERO: u8 = 1;
+const ZEROING_GIVES_BACK: u8 = 1 << 3;
 /// Sectors of 512 to 4,096 bytes are ours.
 const SECTOR_BITS: std::ops::RangeInclusive<u8> = 9..=12;
+
+/// How sectors are given back, so that they read as zero for certain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GivesBack {
+    /// By the command that zeroes them.
+    Zeroing,
+    /// They are zeroed first: a device may keep what it is told to give back, and shows it then.
+    Afterwards,
+}
 
 /// What a namespace is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,12 +40,12 @@ pub(crate) struct Namespace {
     pub(crate) sectors: u64,
     /// Bytes that one command moves at most, a multiple of the sector.
     pub(super) command_bytes_max: u32,
+    /// Sectors that one command zeroes at most.
+    pub(super) zeroed_sectors_max: u64,
     /// Whether it zeroes sectors by itself.
     pub(crate) zeroes: bool,
-    /// Whether it takes sectors back.
-    pub(crate) deallocates: bool,
-    /// Whether they read as zero then.
-    pub(crate) deallocated_is_zero: bool,
+    /// How it takes sectors back that read as zero afterwards, if it does.
+    pub(crate) gives_back: Option<GivesBack>,
     /// Whether it has a cache that loses with the power what was not flushed.
     pub(crate) has_cache: bool,
 }
@@ -74,18 +90,19 @@ impl Namespace {
         }
         // Counted in pages of the controller, which has them of 4 KiB at least; 0 is no limit.
         let most = match controller[77] {
-            bits @ 1..=5 => 4096 << bits,
-            _ => COMMAND_BYTES_MAX,
+            pages @ 1..=20 => 4096u64 << pages,
+            _ => u64::MAX,
         };
         let can = u16::from_le_bytes([controller[520], controller[521]]);
         Ok(Namespace {
             number,
             sector_bytes: 1 << bits,
             sectors,
-            command_bytes_max: most.min(COMMAND_BYTES_MAX),
-            zeroes: can & 1 << 3 != 0,
-            deallocates: can & 1 << 2 != 0,
-            deallocated_is_zero: namespace[33] & 7 == 1,
+            command_bytes_max: most.min(COMMAND_BYTES_MAX.into()) as u32,
+            // What moves nothing has a limit of its own, which few devices tell; the kernel takes this one, too.
+            zeroed_sectors_max: (most >> bits).min(SECTORS_MAX),
+            zeroes: can & ZEROES != 0,
+            gives_back: gives_back(can, namespace[33]),
             has_cache: controller[525] & 1 != 0,
         })
     }
@@ -97,6 +114,16 @@ impl Namespace {
     pub(super) unsafe fn perform(file: &OwnedFd, command: &Command, address: u64) -> i32 {
         // SAFETY: the caller's promise.
         unsafe { ask(file, NVME_IOCTL_IO_CMD, command, address) }
+    }
+}
+
+fn gives_back(can: u16, feature: u8) -> Option<GivesBack> {
+    if can & ZEROES == 0 || feature & READ_AS != READ_AS_ZERO {
+        return None;
+    }
+    match feature & ZEROING_GIVES_BACK != 0 {
+        true => Some(GivesBack::Zeroing),
+        false => (can & DEALLOCATES != 0).then_some(GivesBack::Afterwards),
     }
 }
 
@@ -120,7 +147,8 @@ pub(super) fn of_status(status: i32) -> i32 {
         // Beyond the namespace's end, or no room in it.
         0x80 => libc::ERANGE,
         0x81 => libc::ENOSPC,
-        0x82 | 0x20 => libc::EROFS,
+        // Write protected: the namespace, or a range of it.
+        0x20 | 0x182 => libc::EROFS,
         _ => libc::EIO,
     }
 }
@@ -142,10 +170,17 @@ mod tests {
         (by[77], by[520], by[525]) = (2, 0b1100, 1);
         let found = Namespace::from(7, &of, &by).unwrap();
         assert_eq!((found.number, found.sector_bytes, found.sectors), (7, 4096, 1000));
-        assert_eq!(found.command_bytes_max, 16 << 10);
-        assert!(found.zeroes && found.deallocates && found.deallocated_is_zero && found.has_cache);
+        assert_eq!((found.command_bytes_max, found.zeroed_sectors_max), (16 << 10, 4));
+        assert!(found.zeroes && found.has_cache);
+        assert_eq!(found.gives_back, Some(GivesBack::Afterwards));
+        assert_eq!(gives_back(0b1000, 0b1001), Some(GivesBack::Zeroing));
+        for (can, feature) in [(0b0100, 0b1001), (0b1000, 1), (0b1100, 0), (0b1100, 2)] {
+            assert_eq!(gives_back(can, feature), None, "{can} {feature}");
+        }
         by[77] = 0;
-        assert_eq!(Namespace::from(7, &of, &by).unwrap().command_bytes_max, COMMAND_BYTES_MAX);
+        let found = Namespace::from(7, &of, &by).unwrap();
+        assert_eq!(found.command_bytes_max, COMMAND_BYTES_MAX);
+        assert_eq!(found.zeroed_sectors_max, SECTORS_MAX);
         of[128 + 4 + 2] = 13;
         assert_eq!(Namespace::from(7, &of, &by), Err(libc::ENOTSUP), "sectors of 8 KiB");
         (of[128 + 4], of[128 + 4 + 2]) = (8, 12);

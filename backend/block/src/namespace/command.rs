@@ -19,6 +19,8 @@ const IDENTIFY: u8 = 0x06;
 
 /// Of word 12: the write lasts when it has ended.
 const FORCED_UNIT_ACCESS: u32 = 1 << 30;
+/// Of word 12: sectors that are zeroed are given back as well, and read as zero whether they were or not.
+const ZERO_AND_DEALLOCATE: u32 = 1 << 25;
 /// Of word 11: the ranges are given back.
 const DEALLOCATE: u32 = 1 << 2;
 /// Which data Identify brings: of a namespace, of the controller.
@@ -48,16 +50,17 @@ impl Command {
         Command { opcode: WRITE, namespace, bytes, words: sectors.words(flags) }
     }
 
-    /// Makes sectors read as zero, and moves nothing.
-    pub(super) fn zero(namespace: u32, sectors: Sectors) -> Command {
-        Command { opcode: WRITE_ZEROES, namespace, bytes: 0, words: sectors.words(0) }
+    /// Makes sectors read as zero, and moves nothing; has them given back with it, where the device can.
+    pub(super) fn zero(namespace: u32, sectors: Sectors, gives_back: bool) -> Command {
+        let flags = if gives_back { ZERO_AND_DEALLOCATE } else { 0 };
+        Command { opcode: WRITE_ZEROES, namespace, bytes: 0, words: sectors.words(flags) }
     }
 
     pub(super) fn flush(namespace: u32) -> Command {
         Command { opcode: FLUSH, namespace, ..Command::default() }
     }
 
-    /// Gives back the one range that its data is.
+    /// Gives back the one range that its data is. A device need not: what it keeps reads as before.
     pub(super) fn deallocate(namespace: u32) -> Command {
         let words = [0, DEALLOCATE, 0, 0, 0, 0];
         Command { opcode: DATASET_MANAGEMENT, namespace, bytes: RANGE_BYTES as u32, words }
@@ -124,6 +127,8 @@ mod tests {
         assert_eq!((read[0], word(&read, 48)), (2, 7));
         let flush = Command::flush(3).encode(0);
         assert_eq!((flush[0], word(&flush, 4), flush[8..] == [0; 64]), (0, 3, true));
+        let zeroed = |gives_back| word(&Command::zero(3, sectors, gives_back).encode(0), 48);
+        assert_eq!((zeroed(false), zeroed(true)), (7, 7 | 1 << 25));
         let given = Command::deallocate(3).encode(9);
         assert_eq!((given[0], word(&given, 40), word(&given, 44)), (9, 0, 4));
         assert_eq!(sectors.range()[..8], [0, 0, 0, 0, 8, 0, 0, 0]);

@@ -8,19 +8,21 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heliostat_backend_uring::{Direction, NotPrepared, Range};
 use heliostat_base::mapping::SharedMapping;
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 
-use super::admin::{of_status, Namespace};
+use super::admin::{of_status, GivesBack, Namespace};
 use super::command::{Command, Sectors};
+use super::SECTORS_MAX;
+use crate::Buffer;
 
 /// linux/nvme_ioctl.h.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
-/// Sectors that one command zeroes or gives back at most.
-const SECTORS_MAX: u64 = 1 << 16;
+/// How long a device is waited for that is tried out.
+const TRIAL: Duration = Duration::from_secs(10);
 
 type Ring = IoUring<squeue::Entry128, cqueue::Entry32>;
 
@@ -44,6 +46,8 @@ pub(crate) struct NamespaceRing {
 struct Asked {
     token: usize,
     left: usize,
+    /// Commands that go to the device when the others have ended well.
+    then: Vec<(Command, u64)>,
     bytes: i32,
     failed: i32,
     _memory: Option<Arc<SharedMapping>>,
@@ -82,10 +86,11 @@ impl NamespaceRing {
             is,
             requests: (0..most).map(|_| None).collect(),
             free: (0..most).rev().collect(),
-            waiting: VecDeque::new(),
+            // Lists keep their memory: beneath a program's own libc transfers and flushes allocate nothing.
+            waiting: VecDeque::with_capacity(most * 2),
             under_way: 0,
             room: entries as usize * 8,
-            done: VecDeque::new(),
+            done: VecDeque::with_capacity(most),
         })
     }
 
@@ -118,6 +123,7 @@ impl NamespaceRing {
         let asked = Asked {
             token,
             left: 0,
+            then: Vec::new(),
             bytes: i32::try_from(memory.1.len).unwrap_or(i32::MAX),
             failed: 0,
             _memory: Some(memory.0.clone()),
@@ -128,7 +134,7 @@ impl NamespaceRing {
 
     /// Makes what has ended last.
     pub(crate) fn flush(&mut self, token: usize) -> Result<(), NotPrepared> {
-        self.ask(Asked::of(token), vec![(Command::flush(self.is.number), 0)])
+        self.ask(Asked::of(token), std::iter::once((Command::flush(self.is.number), 0)))
     }
 
     /// Makes sectors read as zero; EOPNOTSUPP where the device does not do that by itself.
@@ -136,21 +142,28 @@ impl NamespaceRing {
         if !self.is.zeroes {
             return self.refuse(token);
         }
-        let each = self.pieces(range).map(|sectors| (Command::zero(self.is.number, sectors), 0));
-        let commands = each.collect();
+        let commands = self.zeroes(range, false);
         self.ask(Asked::of(token), commands)
     }
 
-    /// Gives sectors back; EOPNOTSUPP where the device does not take them, or they would not read as zero.
+    /// Gives sectors back, which read as zero then; EOPNOTSUPP where the device cannot.
     pub(crate) fn discard(&mut self, token: usize, range: (u64, u64)) -> Result<(), NotPrepared> {
-        if !self.is.deallocates || !self.is.deallocated_is_zero {
-            return self.refuse(token);
+        let Some(how) = self.is.gives_back else { return self.refuse(token) };
+        let commands = self.zeroes(range, how == GivesBack::Zeroing);
+        if how == GivesBack::Zeroing {
+            return self.ask(Asked::of(token), commands);
         }
-        let ranges: Box<[_]> = self.pieces(range).map(Sectors::range).collect();
+        let ranges: Box<[_]> = self.pieces(range, SECTORS_MAX).map(Sectors::range).collect();
         let command = Command::deallocate(self.is.number);
         // The ranges lie in a box, which stays where it is when it is moved.
-        let commands = ranges.iter().map(|range| (command, range.as_ptr() as u64)).collect();
-        self.ask(Asked { _ranges: ranges, ..Asked::of(token) }, commands)
+        let then = ranges.iter().map(|range| (command, range.as_ptr() as u64)).collect();
+        self.ask(Asked { then, _ranges: ranges, ..Asked::of(token) }, commands)
+    }
+
+    fn zeroes(&self, range: (u64, u64), gives_back: bool) -> impl Iterator<Item = (Command, u64)> {
+        let number = self.is.number;
+        let command = move |sectors| (Command::zero(number, sectors, gives_back), 0);
+        self.pieces(range, self.is.zeroed_sectors_max).map(command)
     }
 
     fn refuse(&mut self, token: usize) -> Result<(), NotPrepared> {
@@ -158,20 +171,25 @@ impl NamespaceRing {
         Ok(())
     }
 
-    fn pieces(&self, (offset, bytes): (u64, u64)) -> impl Iterator<Item = Sectors> + '_ {
+    /// Sectors by so many at most.
+    fn pieces(&self, (offset, bytes): (u64, u64), most: u64) -> impl Iterator<Item = Sectors> {
         let sector = u64::from(self.is.sector_bytes);
         let (first, end) = (offset / sector, (offset + bytes) / sector);
-        (first..end).step_by(SECTORS_MAX as usize).map(move |first| {
-            let count = (end - first).min(SECTORS_MAX) as u32;
+        (first..end).step_by(most as usize).map(move |first| {
+            let count = (end - first).min(most) as u32;
             Sectors { first, count }
         })
     }
 
-    fn ask(&mut self, asked: Asked, commands: Vec<(Command, u64)>) -> Result<(), NotPrepared> {
+    fn ask(
+        &mut self,
+        asked: Asked,
+        commands: impl Iterator<Item = (Command, u64)>,
+    ) -> Result<(), NotPrepared> {
         let place = self.free.pop().ok_or(NotPrepared::Full)?;
-        self.requests[place] = Some(Asked { left: commands.len(), ..asked });
-        let parts = commands.into_iter().map(|(command, address)| Part { place, command, address });
-        self.waiting.extend(parts);
+        let before = self.waiting.len();
+        self.waiting.extend(parts(place, commands));
+        self.requests[place] = Some(Asked { left: self.waiting.len() - before, ..asked });
         Ok(())
     }
 
@@ -225,6 +243,12 @@ impl NamespaceRing {
                 errno if errno < 0 => errno,
                 status => -of_status(status),
             };
+            if asked.left == 0 && asked.failed == 0 && !asked.then.is_empty() {
+                let then = std::mem::take(&mut asked.then);
+                asked.left = then.len();
+                self.waiting.extend(parts(place, then.into_iter()));
+                continue;
+            }
             if asked.left == 0 {
                 let result = if asked.failed < 0 { asked.failed } else { asked.bytes };
                 let token = asked.token;
@@ -266,8 +290,23 @@ impl Drop for NamespaceRing {
 
 impl Asked {
     fn of(token: usize) -> Asked {
-        Asked { token, left: 0, bytes: 0, failed: 0, _memory: None, _ranges: Box::default() }
+        Asked {
+            token,
+            left: 0,
+            then: Vec::new(),
+            bytes: 0,
+            failed: 0,
+            _memory: None,
+            _ranges: Box::default(),
+        }
     }
+}
+
+fn parts(
+    place: usize,
+    commands: impl Iterator<Item = (Command, u64)>,
+) -> impl Iterator<Item = Part> {
+    commands.map(move |(command, address)| Part { place, command, address })
 }
 
 /// The commands of a transfer, each with where its data lies.
@@ -276,13 +315,14 @@ fn transfers(
     offset: u64,
     (memory, range): (&Arc<SharedMapping>, Range),
     how: Transfer,
-) -> Result<Vec<(Command, u64)>, NotPrepared> {
+) -> Result<impl Iterator<Item = (Command, u64)>, NotPrepared> {
+    let is = *is;
     let start = match how.direction {
-        Direction::Read => memory.writable_at(range.offset, range.len)?,
-        Direction::Write => memory.bytes_at(range.offset, range.len)?,
+        Direction::Read => memory.writable_at(range.offset, range.len)? as u64,
+        Direction::Write => memory.bytes_at(range.offset, range.len)? as u64,
     };
     let (sector, most) = (u64::from(is.sector_bytes), is.command_bytes_max as usize);
-    let each = (0..range.len).step_by(most).map(|at| {
+    Ok((0..range.len).step_by(most).map(move |at| {
         let bytes = (range.len - at).min(most) as u32;
         let sectors =
             Sectors { first: (offset + at as u64) / sector, count: bytes / is.sector_bytes };
@@ -290,9 +330,8 @@ fn transfers(
             Direction::Read => Command::read(is.number, sectors, bytes),
             Direction::Write => Command::write(is.number, sectors, bytes, how.durable),
         };
-        (command, start as u64 + at as u64)
-    });
-    Ok(each.collect())
+        (command, start + at as u64)
+    }))
 }
 
 /// Makes one transfer by system calls, and waits for it: bytes, or minus an errno.
@@ -315,6 +354,30 @@ pub(crate) fn transfer_now(
         }
     }
     Ok(i32::try_from(memory.1.len).unwrap_or(i32::MAX))
+}
+
+/// Reads the first sector by a command in a ring, as all of them go: whether this process may send them.
+///
+/// # Errors
+/// An errno: the kernel has no such ring or carries no commands, refuses them to this process, or the
+/// device does not answer.
+pub(crate) fn try_out(file: &Arc<OwnedFd>, is: Namespace) -> Result<(), i32> {
+    let told = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+    let mut ring = NamespaceRing::create(file.clone(), is, 1, 1).map_err(told)?;
+    let buffer = Buffer::new(is.sector_bytes as usize).map_err(|_| libc::ENOMEM)?;
+    let range = Range { offset: buffer.at, len: buffer.bytes };
+    let how = Transfer { direction: Direction::Read, durable: false };
+    ring.transfer(0, 0, (&buffer.memory, range), how).map_err(|_| libc::EINVAL)?;
+    let until = Instant::now() + TRIAL;
+    while Instant::now() < until {
+        ring.sleep(Some(TRIAL)).map_err(told)?;
+        match ring.reap() {
+            Some((_, failed)) if failed < 0 => return Err(-failed),
+            Some(_) => return Ok(()),
+            None => {}
+        }
+    }
+    Err(libc::ETIME)
 }
 
 /// Makes what has ended last, and waits for it: 0, or minus an errno.

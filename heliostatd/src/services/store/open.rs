@@ -154,7 +154,12 @@ impl Daemon {
 
     /// The device, opened once more for a handle that is direct, with locks on what the area has.
     fn grant_device(&mut self, session: ObjectId, handle: ObjectId) -> Result<OwnedFd, No> {
+        let uid = self.session(session)?.peer.subject.uid;
         let open = self.usable_store()?;
+        if uid != 0 && open.facts.driven.needs_privilege() {
+            debug!(%session, "the kernel would take no command from the program: it is served");
+            return Err(Code::Denied.into());
+        }
         let held = open.areas.held(session, handle).map_err(|_| Code::Internal)?;
         let view = open.areas.view(held.area).ok_or(Code::Internal)?;
         let pieces = open.pieces(view.generation);

@@ -2,8 +2,8 @@
 
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::store::{StoreInfo, Way};
-use heliostat_backend_block::Costs;
+use heliostat_abi::store::{Spill, StoreInfo, Way};
+use heliostat_backend_block::{Costs, Driven};
 use heliostat_service_store::AreaView;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
@@ -15,6 +15,9 @@ use crate::state::store::StoreLoops;
 /// Areas named in a status, and handles in an explanation: a text costs everybody the time that it
 /// takes. `heliostat area list` names all of them.
 const LISTED_MAX: usize = 128;
+/// Why a handle on a namespace is not direct whose program is not privileged.
+const PRIVILEGED: &str =
+    "before Linux 6.2 the kernel takes a namespace's commands from privileged programs only";
 /// Operations that the loops carry out.
 const KINDS: [OpKind; 6] = [
     OpKind::Read,
@@ -47,6 +50,8 @@ impl Daemon {
             .map(|loops| loops.counted().into_iter().collect::<std::collections::BTreeMap<_, _>>());
         members.insert("operations".into(), json!(counted));
         let Some(open) = store.open() else { return told };
+        let driven = open.facts.driven;
+        members.insert("driven".into(), driven_json(driven));
         members.insert("handles".into(), json!(open.areas.handle_count().0));
         members.insert("failed".into(), json!(open.failed));
         members.insert("costs_us".into(), open.facts.costs.map_or(Value::Null, costs_json));
@@ -74,6 +79,9 @@ impl Daemon {
                 let view = open.areas.view(held.area)?;
                 let (way, why) = match held.way {
                     Way::Direct => ("direct", "the session is trusted with the device"),
+                    Way::Emulated(Spill::NotOpened) if open.facts.driven.needs_privilege() => {
+                        ("emulated", PRIVILEGED)
+                    }
                     Way::Emulated(why) => ("emulated", why.text()),
                 };
                 let (name, rights) = (view.key.name.to_string(), held.rights.to_string());
@@ -89,6 +97,8 @@ impl Daemon {
             "session": session.to_string(),
             "handles": open.areas.holding(session).handles,
             "loop": served.map(|served| served.loop_number),
+            "store": open.place,
+            "driven": driven_json(open.facts.driven),
             "areas": each,
         }))
     }
@@ -120,6 +130,11 @@ impl Daemon {
             registry.register(format!("store_operations_{name}"), help, counter);
         }
     }
+}
+
+/// Which way the device is driven, and why that one.
+fn driven_json(driven: Driven) -> Value {
+    json!({ "by": driven.word(), "text": driven.by(), "why": driven.why() })
 }
 
 fn info_json(info: &StoreInfo) -> Value {

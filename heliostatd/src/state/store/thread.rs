@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::{AreaKind, DurableBy, Piece};
-use heliostat_backend_block::{Costs, Device, FileDevice, OpenError, Options, SharedFile};
+use heliostat_backend_block::{Costs, Device, Driven, FileDevice, OpenError, Options, SharedFile};
 use heliostat_backend_store::{StoreFailed, StoreOnDevice};
 use heliostat_control::config::{Discard, DurableWrites};
 use heliostat_service_store::{Failed, Order};
@@ -86,6 +86,8 @@ pub struct Facts {
     pub durable_by: DurableBy,
     /// What that was chosen by, if it was measured.
     pub costs: Option<Costs>,
+    /// Which way its device is driven.
+    pub driven: Driven,
     /// Whether bytes go past the page cache.
     pub is_past_cache: bool,
     /// Whether the disk is known to have forced unit access.
@@ -230,7 +232,7 @@ fn run(opening: &Opening, orders: &Receiver<(ObjectId, Order)>, teller: &Teller)
 
 fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String> {
     let device = open_device(opening).map_err(|error| error.to_string())?;
-    let (file, is_past_cache) = (device.shared(), device.is_direct());
+    let (file, driven, is_past_cache) = (device.shared(), device.driven(), device.is_direct());
     let (is_forced, does_discard) =
         (device.forced_unit_access(), does_discard(opening.discard, &device));
     let wanted = opening.wanted.map(Identity);
@@ -248,6 +250,7 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
         memory_alignment: geometry.memory_alignment,
         durable_by,
         costs,
+        driven,
         is_past_cache,
         is_forced: is_forced == Some(true),
     };
