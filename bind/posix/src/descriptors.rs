@@ -4,7 +4,7 @@ use heliostat_abi::code::Native;
 use heliostat_base::sys::{check, raw, Sysno};
 use heliostat_client::session;
 use heliostat_interpose::Verdict;
-use heliostat_stub_posix::net::{demote, option, socket};
+use heliostat_stub_posix::net::{demote, option, shared, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::{file, flush, process};
 
@@ -65,7 +65,8 @@ pub fn dup(call: &mut Call<'_>) -> Verdict {
 pub fn dup_onto(call: &mut Call<'_>, is_dup3: bool) -> Verdict {
     let (old, new) = (call.int(0), call.int(1));
     let is_known = |fd| !table::is_unknown(fd) || table::file(fd) != 0;
-    if !is_known(old) && !is_known(new) && !session::owns(new) && !flush::owns(new) {
+    let is_ours = session::owns(new) || flush::owns(new) || shared::knows(new);
+    if !is_known(old) && !is_known(new) && !is_ours {
         return Verdict::Pass;
     }
     // A wrong `old`, or dup3 of a descriptor onto itself, closes nothing.

@@ -211,7 +211,9 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::close_range => descriptors::close_range(call),
         Sysno::dup => descriptors::dup(call),
         Sysno::dup2 | Sysno::dup3 => descriptors::dup_onto(call, number == Sysno::dup3),
-        Sysno::fcntl | Sysno::ioctl if shared::is_bound(fd) => queues::set_mode(call),
+        Sysno::fcntl | Sysno::ioctl if shared::is_bound_nonblocking(fd).is_some() => {
+            queues::mode(call)
+        }
         Sysno::fcntl if is_known() => descriptors::fcntl(call),
         Sysno::ioctl => {
             mappings::before_ioctl(call);

@@ -100,8 +100,13 @@ pub fn of_listening_socket(call: &mut Call<'_>) -> Option<Verdict> {
 
 /// setsockopt(2) on a shared descriptor: what accept(2) waits by is the queue's as well.
 pub fn set_option(call: &mut Call<'_>) -> Option<Verdict> {
+    let is_timeout = call.int(1) == libc::SOL_SOCKET && call.int(2) == libc::SO_RCVTIMEO;
+    if is_timeout && shared::is_bound_nonblocking(call.int(0)).is_some() {
+        let answer = by_kernel(call).inspect(|_| shared::set_bound_timeout(call.int(0)));
+        return Some(call.answer(Some(answer)));
+    }
     let verdict = of_listening_socket(call)?;
-    if call.int(1) == libc::SOL_SOCKET && call.int(2) == libc::SO_RCVTIMEO {
+    if is_timeout {
         let _ = by_kernel(call);
     }
     Some(verdict)
@@ -109,11 +114,17 @@ pub fn set_option(call: &mut Call<'_>) -> Option<Verdict> {
 
 /// fcntl(2) and ioctl(2) on a socket that bind(2) has exchanged: whether it blocks is kept until the
 /// program listens, since the socket is its thread's as well, which does not wait.
-pub fn set_mode(call: &mut Call<'_>) -> Verdict {
+pub fn mode(call: &mut Call<'_>) -> Verdict {
     let (fd, command) = (call.int(0), call.int(1));
     let is_fcntl = call.frame.rax == Sysno::fcntl as u64;
     let is_nonblocking = match command {
         libc::F_SETFL if is_fcntl => call.int(2) & libc::O_NONBLOCK != 0,
+        libc::F_GETFL if is_fcntl => {
+            let bit = libc::O_NONBLOCK as usize;
+            let is_set = shared::is_bound_nonblocking(fd) == Some(true);
+            let answer = by_kernel(call);
+            return call.answer(Some(answer.map(|it| if is_set { it | bit } else { it & !bit })));
+        }
         _ if !is_fcntl && call.word(1) as u32 as u64 == libc::FIONBIO => {
             // SAFETY: FIONBIO points to an int.
             match unsafe { memory::read::<i32>(call.word(2)) } {

@@ -142,6 +142,7 @@ pub fn closing(fd: i32) -> Answer {
         file::closing(fd);
         return None;
     }
+    shared::forget(fd);
     if table::is_unknown(fd) || is_borrowed() {
         return None;
     }
@@ -170,6 +171,7 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
         });
         table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
         program_rings::closing_range(first, last);
+        shared::forget_range(first, last);
     }
     let own = session::control_fd().into_iter().chain(flush::own_fds());
     let mut own: Vec<u32> = own.chain(delegated::owned()).collect();

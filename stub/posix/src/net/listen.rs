@@ -44,11 +44,12 @@ pub fn listening(fd: i32) {
         || !crate::is_enabled()
         || !kernel::is_tcp(fd)
     {
-        return;
+        return shared::end_bound(fd);
     }
     let _critical = Critical::enter();
-    if register(fd).is_ok() {
-        shared::join(fd);
+    match register(fd) {
+        Ok(_) => shared::join(fd),
+        Err(_) => shared::end_bound(fd),
     }
 }
 

@@ -9,24 +9,37 @@
 //! the listening socket (its address, its options) is asked of that. A queue that ends loses nothing:
 //! the control plane gives what lies in it to others, and new connections come to the socket.
 //!
-//! Which descriptor is whose is in `table`; what is asked of the control plane in `ask`.
+//! Which descriptor is whose is in `table`; which epoll sets have it in `interests`; how a socket waits
+//! that is bound and does not listen yet in `manners`; what is asked of the control plane in `ask`.
 
 mod ask;
+mod bound;
+mod interests;
+mod manners;
 mod own;
 mod table;
 mod take;
 
+pub use bound::{
+    bound_by_others, end_bound, is_bound_nonblocking, set_bound_mode, set_bound_timeout,
+};
 pub use own::{own_fds, owns};
 pub use take::{take, Took};
 
+use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use heliostat_abi::listener::Rule;
-use heliostat_abi::name::NetAddress;
-use heliostat_base::call;
+use heliostat_backend_tcp::copy_timeouts;
+use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
+use heliostat_base::{call, packet};
 
+use crate::owner::is_borrowed;
+use crate::table::{self as descriptors, DescriptorKind};
 use crate::thread::Critical;
+use interests::Sets;
+use manners::Manner;
 use table::{Entry, ENTRIES};
 
 /// Ports that `heliostat run --share` names.
@@ -41,13 +54,14 @@ pub fn configure(text: &str) {
     let _ = WANTED.set(text.split(',').filter_map(one).collect());
 }
 
-/// So often a listener is looked for that somebody is about to make, and so long apart: 0.5 s in all.
-const FIND_LOOKS: usize = 50;
-const FIND_NAP_NS: u64 = 10_000_000;
-
 fn wanted(fd: i32) -> Option<Rule> {
     let port = call::local_address(fd)?.port();
     WANTED.get()?.iter().find(|(wanted, _)| *wanted == port).map(|(_, rule)| *rule)
+}
+
+/// Whether `heliostat run --share` names a port.
+fn is_wanted(port: u16) -> bool {
+    WANTED.get().is_some_and(|it| it.iter().any(|(wanted, _)| *wanted == port))
 }
 
 /// Whether a descriptor is the queue of a shared listener.
@@ -67,18 +81,40 @@ pub fn join(fd: i32) {
         return;
     }
     let _critical = Critical::enter();
-    let is_nonblocking = table::was_nonblocking(fd).unwrap_or_else(|| call::is_nonblocking(fd));
-    let Some(joined) = ask::join(fd, wanted(fd)) else { return };
+    if !becomes_queue(fd) {
+        return end_bound(fd);
+    }
+    manners::forget(fd as u32, fd as u32);
+    if interests::is_watched(&[fd]) {
+        ready(fd);
+    }
+}
+
+fn becomes_queue(fd: i32) -> bool {
+    let manner = manners::of(fd);
+    let is_nonblocking = manner.map_or_else(|| call::is_nonblocking(fd), |it| it.is_nonblocking);
+    let Some(joined) = ask::join(fd, wanted(fd)) else { return false };
     let Some(entry) = Entry::new(fd, joined.part()) else {
-        return ask::leave(joined.epoch, joined.worker);
+        ask::leave(joined.epoch, joined.worker);
+        return false;
     };
+    match manner {
+        Some(manner) => limit_waits(&joined.queue, manner),
+        None => copy_timeouts(fd, joined.queue.as_raw_fd()),
+    }
     if table::replace(&[fd], joined.queue, is_nonblocking).is_err() {
-        return ask::leave(joined.epoch, joined.worker);
+        ask::leave(joined.epoch, joined.worker);
+        return false;
     }
     ENTRIES.lock().push(entry);
     table::count();
-    if table::is_watched(&[fd]) {
-        ready(fd);
+    true
+}
+
+/// accept(2) waits by the queue's own timeout.
+fn limit_waits(queue: &OwnedFd, manner: Manner) {
+    if let Some(ns) = manner.timeout_ns {
+        let _ = packet::set_timeouts(queue.as_raw_fd(), ns.div_ceil(1_000_000));
     }
 }
 
@@ -116,21 +152,25 @@ pub fn renew(fd: i32, epoch: u64) {
         // Of this session already, or given back when the last control plane ended.
         return join(fd);
     };
-    if table::is_watched(&fds) {
-        match ask::hold(worker) {
-            Some(epoch) => _ = table::with(fd, |entry| entry.epoch = epoch),
-            None => give_back(fd),
-        }
+    if interests::is_inherited(&fds) {
+        // Where that is refused, this process takes what comes until the queue ends: in the set there
+        // is nothing else to take.
+        let _ = ask::hold(worker);
+        table::with(fd, |entry| entry.epoch = epoch);
         return;
     }
     let is_nonblocking = call::is_nonblocking(fd);
     let Some(joined) = ask::join(real, None) else { return give_back(fd) };
     let part = joined.part();
+    copy_timeouts(fd, joined.queue.as_raw_fd());
     if table::replace(&fds, joined.queue, is_nonblocking).is_err() {
         return give_back(fd);
     }
     table::with(fd, |entry| entry.begin_anew(part));
     table::count();
+    if interests::is_watched(&fds) {
+        ready(fd);
+    }
 }
 
 /// The number is the listening socket's again: what comes next (exec, another process, the kernel's
@@ -140,7 +180,7 @@ pub fn give_back(fd: i32) {
         return;
     }
     let _critical = Critical::enter();
-    if let Some((epoch, worker)) = table::restore(fd) {
+    if let Some((epoch, worker)) = table::restore(fd, Sets::Own) {
         ask::leave(epoch, worker);
     }
 }
@@ -150,18 +190,48 @@ pub fn give_back_borrowed(fd: i32) {
     let Some(real) = listening_socket(fd) else { return };
     let nonblocking = call::is_nonblocking(fd);
     if let Ok(copy) = heliostat_base::fd::duplicate(real) {
-        let _ = table::put(copy.into_raw(), fd, nonblocking);
+        let _ = table::put(copy.into_raw(), fd, nonblocking, Sets::Own);
     }
 }
 
-/// Gives a hidden number up because the program wants it (dup2): that listener cannot be given back.
+/// Gives a hidden number up because the program wants it (dup2).
 pub fn vacate(fd: i32) {
-    if owns(fd) {
-        table::forget_real(fd);
+    if owns(fd) && !is_borrowed() {
+        table::move_real(fd);
     }
 }
 
-/// Before the kernel closes a descriptor.
+/// Whether a number that is no known descriptor must not become another file unseen: a listening
+/// socket is hidden there, or one that bind(2) has exchanged.
+#[inline]
+pub fn knows(fd: i32) -> bool {
+    owns(fd) || manners::of(fd).is_some()
+}
+
+/// Before any number is another file's: how it waited, and which sets it was or had, is forgotten.
+pub fn forget(fd: i32) {
+    if !(manners::are_used() || interests::are_used()) || is_borrowed() {
+        return;
+    }
+    let _critical = Critical::enter();
+    let kind = descriptors::kind(fd);
+    let is_same_set = |it: &(i32, DescriptorKind)| it.0 != fd && it.1 == kind;
+    let other = match kind {
+        DescriptorKind::Epoll(_) => descriptors::walk(0, u32::MAX).find(is_same_set),
+        _ => None,
+    };
+    interests::closed(fd, other.map(|(fd, _)| fd));
+    manners::forget(fd as u32, fd as u32);
+}
+
+/// The same of a range, whose numbers that are known were forgotten one by one.
+pub fn forget_range(first: u32, last: u32) {
+    let _critical = Critical::enter();
+    interests::closed_range(first, last);
+    manners::forget(first, last);
+}
+
+/// Before the kernel closes a listening descriptor.
 pub fn closing(fd: i32) {
     if !table::is_used() {
         return;
@@ -178,9 +248,13 @@ pub fn duplicated(old: i32, new: i32) {
     }
 }
 
-/// A listening descriptor is put into an epoll set, changed there or taken out of it.
-pub fn watched(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) {
-    table::note_interest(epoll, op, fd, event);
+/// A listening descriptor is put into an epoll set, changed there or taken out of it, by `make`.
+pub fn watched(
+    change: (i32, i32, i32),
+    event: Option<libc::epoll_event>,
+    make: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    interests::change(change, event, make)
 }
 
 /// shutdown(2): this process accepts no more; other workers go on.
@@ -196,40 +270,6 @@ pub fn shut(fd: i32, how: i32) -> Option<Result<usize, Errno>> {
     Some(call::shutdown(fd, libc::SHUT_RD))
 }
 
-/// After bind(2) was refused because somebody has the address, or before it where it would make one
-/// more socket of it (SO_REUSEPORT): the socket of a shared listener takes the place of `fd`.
-pub fn bound_by_others(fd: i32, address: NetAddress) -> bool {
-    if !crate::is_enabled() {
-        return false;
-    }
-    let _critical = Critical::enter();
-    // Whoever has bound it may be about to listen: of a port that is to be shared that is waited for.
-    let is_named = WANTED.get().is_some_and(|it| it.iter().any(|(port, _)| *port == address.port));
-    let looks = if is_named { FIND_LOOKS } else { 1 };
-    let find = |look: usize| {
-        if look > 0 {
-            let _ = call::ppoll(&mut [], Some(FIND_NAP_NS), None);
-        }
-        ask::find(address)
-    };
-    let Some(found) = (0..looks).find_map(find) else { return false };
-    let is_nonblocking = call::is_nonblocking(fd);
-    table::remember_nonblocking(fd, is_nonblocking);
-    // The socket is its thread's as well, which does not wait.
-    table::put(found.into_raw(), fd, true).is_ok()
-}
-
-/// A socket whose place that of a shared listener has taken, and on which the program does not listen yet.
-#[inline]
-pub fn is_bound(fd: i32) -> bool {
-    table::is_bound(fd)
-}
-
-/// The program says whether it is to block.
-pub fn set_bound_mode(fd: i32, is_nonblocking: bool) {
-    table::remember_nonblocking(fd, is_nonblocking);
-}
-
 /// A connection that came from a queue has been closed here for the last time.
 #[cold]
 pub fn closed(page: u32) {
@@ -238,5 +278,7 @@ pub fn closed(page: u32) {
 
 /// In the child of a fork: its session has not joined yet.
 pub fn reset_in_forked_child() {
+    interests::reset_in_forked_child();
+    manners::reset_in_forked_child();
     table::reset_in_forked_child();
 }

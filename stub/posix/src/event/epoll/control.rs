@@ -39,12 +39,10 @@ pub fn control(
         (_, DescriptorKind::Listener(_), _) => {
             // A forked worker's queue is its own before the set has it.
             listen::noticed(fd);
-            shared::watched(epoll, op, fd, event);
-            None
+            Some(shared::watched((epoll, op, fd), event, by_kernel))
         }
         (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown, _) if listen::noticed(fd) => {
-            shared::watched(epoll, op, fd, event);
-            None
+            Some(shared::watched((epoll, op, fd), event, by_kernel))
         }
         (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown | DescriptorKind::Early, _) => {
             let early = event.filter(|event| kind == DescriptorKind::Early || is_early(fd, event));

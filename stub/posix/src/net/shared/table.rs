@@ -1,4 +1,4 @@
-//! Which descriptors are queues, what lies beneath them, and which epoll sets have them.
+//! Which descriptors are queues, and what lies beneath them.
 
 use heliostat_abi::listener::page;
 use heliostat_abi::name::ObjectId;
@@ -11,33 +11,22 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, descriptor_limit};
 use std::os::fd::AsRawFd;
 
+use super::interests::{self, Sets};
 use super::own;
 use crate::thread::Critical;
 
 /// Hidden numbers lie above those that programs use.
 const HIDDEN_LOWEST: i32 = 900;
-/// Places in epoll sets that are remembered; a program has few listening sockets in few sets.
-const INTERESTS_MAX: usize = 1024;
 /// Workers of one process ever: each has a page that stays, since connections may name it.
 const PAGES_MAX: usize = 4096;
 
 /// Every queue of this process.
 pub static ENTRIES: Lock<Vec<Entry>> = Lock::new(Vec::new());
-static INTERESTS: Lock<Vec<Interest>> = Lock::new(Vec::new());
 static PAGES: Lock<Vec<SharedMapping>> = Lock::new(Vec::new());
-/// What descriptors were before another socket took their place.
-static MODES: Lock<Vec<(i32, bool)>> = Lock::new(Vec::new());
-static HAS_MODES: AtomicBool = AtomicBool::new(false);
 /// There is a queue.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// There is one on which the program has not waited yet.
 static IS_READY_DUE: AtomicBool = AtomicBool::new(false);
-
-struct Interest {
-    epoll: i32,
-    fd: i32,
-    event: libc::epoll_event,
-}
 
 /// What a queue brings.
 pub struct Part {
@@ -97,11 +86,14 @@ impl Drop for Entry {
     }
 }
 
-/// Gives a hidden number up.
-pub fn forget_real(fd: i32) {
-    own::remove(fd);
+/// Gives a hidden number up; the socket beneath the queue has another one then, if there is one.
+pub fn move_real(fd: i32) {
     let mut entries = ENTRIES.lock();
-    entries.iter_mut().filter(|it| it.real() == fd).for_each(|it| it.real = None);
+    let Some(entry) = entries.iter_mut().find(|it| it.real() == fd) else { return };
+    let moved = descriptor_limit::duplicate_above(fd, HIDDEN_LOWEST).ok();
+    own::remove(fd);
+    moved.iter().for_each(|real| own::add(real.as_raw_fd()));
+    entry.real = moved;
 }
 
 /// Whether there is a queue.
@@ -150,24 +142,22 @@ pub fn count_closed(page: u32) {
 pub fn replace(fds: &[i32], queue: OwnedFd, is_nonblocking: bool) -> Result<(), Errno> {
     for fd in fds {
         let copy = queue.duplicate()?;
-        put(copy.into_raw(), *fd, is_nonblocking)?;
+        put(copy.into_raw(), *fd, is_nonblocking, Sets::All)?;
     }
     Ok(())
 }
 
 /// Puts `new` in the place of `fd`, in epoll sets too.
-pub fn put(new: i32, fd: i32, is_nonblocking: bool) -> Result<(), Errno> {
-    let interests = INTERESTS.lock();
-    let its = || interests.iter().filter(|interest| interest.fd == fd);
-    // A set names what it holds by number and file: the old file has other numbers still.
-    its().for_each(|it| _ = call::epoll_ctl(it.epoll, libc::EPOLL_CTL_DEL, fd, None));
-    let answer = call::replace(new, fd);
-    set_nonblocking(fd, is_nonblocking);
-    its().for_each(|it| _ = call::epoll_ctl(it.epoll, libc::EPOLL_CTL_ADD, fd, Some(it.event)));
-    answer
+pub fn put(new: i32, fd: i32, is_nonblocking: bool, sets: Sets) -> Result<(), Errno> {
+    interests::carry_over(fd, sets, || {
+        let answer = call::replace(new, fd);
+        set_nonblocking(fd, is_nonblocking);
+        answer
+    })
 }
 
-fn set_nonblocking(fd: i32, is_nonblocking: bool) {
+/// Lets a descriptor block, or not.
+pub fn set_nonblocking(fd: i32, is_nonblocking: bool) {
     let flags = call::fcntl(fd, libc::F_GETFL, 0).unwrap_or(0);
     let bit = libc::O_NONBLOCK as usize;
     let wanted = if is_nonblocking { flags | bit } else { flags & !bit };
@@ -177,7 +167,7 @@ fn set_nonblocking(fd: i32, is_nonblocking: bool) {
 }
 
 /// Lets the numbers of a queue be the listening socket's again. Answers who was its worker.
-pub fn restore(fd: i32) -> Option<(u64, ObjectId)> {
+pub fn restore(fd: i32, sets: Sets) -> Option<(u64, ObjectId)> {
     let entry = {
         let mut entries = ENTRIES.lock();
         let at = entries.iter().position(|entry| entry.fds.contains(&fd))?;
@@ -187,7 +177,7 @@ pub fn restore(fd: i32) -> Option<(u64, ObjectId)> {
     for fd in &entry.fds {
         let is_nonblocking = call::is_nonblocking(*fd);
         if let Ok(copy) = heliostat_base::fd::duplicate(entry.real()) {
-            let _ = put(copy.into_raw(), *fd, is_nonblocking);
+            let _ = put(copy.into_raw(), *fd, is_nonblocking, sets);
         }
     }
     Some((entry.epoch, entry.worker))
@@ -195,7 +185,6 @@ pub fn restore(fd: i32) -> Option<(u64, ObjectId)> {
 
 /// A number is closed. Answers who was worker, where it was the last one of its queue.
 pub fn close(fd: i32) -> Option<(u64, ObjectId)> {
-    INTERESTS.lock().retain(|interest| interest.fd != fd && interest.epoll != fd);
     let mut entries = ENTRIES.lock();
     let at = entries.iter().position(|entry| entry.fds.contains(&fd))?;
     entries[at].fds.retain(|it| *it != fd);
@@ -208,55 +197,12 @@ pub fn close(fd: i32) -> Option<(u64, ObjectId)> {
     Some((gone.epoch, gone.worker))
 }
 
-/// Remembers in which epoll sets a listening descriptor is.
-pub fn note_interest(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) {
-    let mut interests = INTERESTS.lock();
-    interests.retain(|it| (it.epoll, it.fd) != (epoll, fd));
-    if let (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event)) = (op, event) {
-        if interests.len() < INTERESTS_MAX {
-            interests.push(Interest { epoll, fd, event });
-        }
-    }
-}
-
-/// Whether some epoll set has one of them.
-pub fn is_watched(fds: &[i32]) -> bool {
-    INTERESTS.lock().iter().any(|interest| fds.contains(&interest.fd))
-}
-
-/// Keeps what a descriptor was before another socket takes its place.
-pub fn remember_nonblocking(fd: i32, is_nonblocking: bool) {
-    let mut modes = MODES.lock();
-    modes.retain(|(it, _)| *it != fd);
-    if modes.len() < INTERESTS_MAX {
-        modes.push((fd, is_nonblocking));
-    }
-    HAS_MODES.store(true, Release);
-}
-
-/// Whether that is kept of a descriptor.
-#[inline]
-pub fn is_bound(fd: i32) -> bool {
-    HAS_MODES.load(Relaxed) && MODES.lock().iter().any(|(it, _)| *it == fd)
-}
-
-/// That, once.
-pub fn was_nonblocking(fd: i32) -> Option<bool> {
-    let mut modes = MODES.lock();
-    let at = modes.iter().position(|(it, _)| *it == fd)?;
-    let mode = modes.swap_remove(at).1;
-    HAS_MODES.store(!modes.is_empty(), Release);
-    Some(mode)
-}
-
 /// In the child of a fork: locks are free, and nobody here has waited yet.
 pub fn reset_in_forked_child() {
     ENTRIES.reset_in_forked_child();
-    INTERESTS.reset_in_forked_child();
     PAGES.reset_in_forked_child();
-    MODES.reset_in_forked_child();
     for entry in ENTRIES.lock().iter_mut() {
-        entry.is_ready = is_watched(&entry.fds);
+        entry.is_ready = interests::is_watched(&entry.fds);
         IS_READY_DUE.store(true, Release);
     }
 }

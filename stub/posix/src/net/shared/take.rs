@@ -5,6 +5,7 @@ use heliostat_abi::name::NetAddress;
 use heliostat_base::packet::receive_one;
 use heliostat_base::sys::Errno;
 
+use super::interests::Sets;
 use super::table;
 use crate::thread::Critical;
 
@@ -67,6 +68,7 @@ pub fn take(fd: i32, is_cloexec: bool) -> Took {
 #[cold]
 fn ended(fd: i32) -> Took {
     let _critical = Critical::enter();
-    table::restore(fd);
+    // Nobody is given anything by this queue any more, whoever has it in a set.
+    table::restore(fd, Sets::All);
     Took::GivenBack
 }
