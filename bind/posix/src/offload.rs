@@ -90,11 +90,6 @@ pub fn is_caught(number: u32) -> bool {
     of_all || offload::judged(number).is_some()
 }
 
-/// The gate of a site: of those that are caught for offload alone.
-pub fn gate(number: u32) -> Option<&'static heliostat_base::sync::AtomicU32> {
-    gates::of(number).filter(|_| !crate::dispatch::is_caught(Some(number)))
-}
-
 /// Answers a caught call of a program with offload; `answered` is how it would be without.
 pub fn hook(frame: &mut SyscallFrame, answered: impl Fn(&mut SyscallFrame) -> Verdict) -> Verdict {
     if frame.rounds == 0 && !gates::is_seen(frame.rax) {

@@ -33,7 +33,8 @@ pub fn is_seen(number: u64) -> bool {
 /// The gate of sites that are caught for offload alone; none for calls that are always seen.
 pub fn of(number: u32) -> Option<&'static AtomicU32> {
     let judged = judged(number)?;
-    let is_made = matches!(judged.judgement, Judgement::Made(_)) && !is_always_seen(judged.judgement);
+    let is_made =
+        matches!(judged.judgement, Judgement::Made(_)) && !is_always_seen(judged.judgement);
     is_made.then(|| &GATES[judged.group as usize])
 }
 
