@@ -40,15 +40,17 @@ const MAGICS: [i64; 19] = [
     0x1980_0202, // mqueue
 ];
 
-/// Whether the file open there is of such a file system.
-pub fn is_of_kernel(device: u64, fd: u64) -> bool {
+/// Whether the file open there is of such a file system; `is_still` tells whether it is on the device
+/// still, when its file system is known.
+pub fn is_of_kernel(device: u64, fd: u64, is_still: impl Fn() -> bool) -> bool {
     let known = &DEVICES[device as usize % DEVICES_MAX];
     let word = known.load(Relaxed);
     if word & !OF_KERNEL == device | KNOWN {
         return word & OF_KERNEL != 0;
     }
     let is_its = magic(fd).is_none_or(|magic| MAGICS.contains(&magic));
-    if device & (KNOWN | OF_KERNEL) == 0 {
+    // Another file may have come under the number meanwhile: then this is not the device's.
+    if is_still() && device & (KNOWN | OF_KERNEL) == 0 {
         known.store(device | KNOWN | if is_its { OF_KERNEL } else { 0 }, Relaxed);
     }
     is_its
@@ -73,15 +75,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_device_is_not_remembered_for_what_was_another_file() {
+        let file = File::open("/proc/version").unwrap();
+        let unused = 0xdead_0001;
+        assert!(is_of_kernel(unused, file.as_raw_fd() as u64, || false));
+        let disk = File::open("/etc/passwd").unwrap();
+        assert!(!is_of_kernel(unused, disk.as_raw_fd() as u64, || true));
+    }
+
+    #[test]
     fn files_that_the_kernel_makes_up_are_told_from_those_of_disks() {
         let is = |path: &str| {
             let file = File::open(path).unwrap();
-            is_of_kernel(file.metadata().unwrap().dev(), file.as_raw_fd() as u64)
+            is_of_kernel(file.metadata().unwrap().dev(), file.as_raw_fd() as u64, || true)
         };
         for _ in 0..2 {
             assert!(is("/proc/self/status") && is("/proc/version"));
             assert!(!is("/etc/passwd") && !is(env!("CARGO_MANIFEST_DIR")));
         }
-        assert!(is_of_kernel(u64::MAX, u64::MAX), "what is not known is left to its thread");
+        assert!(
+            is_of_kernel(u64::MAX, u64::MAX, || false),
+            "what is not known is left to its thread"
+        );
     }
 }

@@ -18,15 +18,19 @@ pub enum Kind {
 
 /// Returns what is open under `fd`.
 pub fn kind(fd: u64) -> Kind {
-    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    let at = found.as_mut_ptr() as u64;
-    let answer = call(Sysno::fstat, [fd, at, 0, 0, 0, 0]);
-    // SAFETY: numbers, zero until the kernel has written them.
-    let found = unsafe { found.assume_init() };
-    let mode = (answer == 0).then_some(found.st_mode & libc::S_IFMT);
-    match mode {
-        Some(libc::S_IFREG) if devices::is_of_kernel(found.st_dev, fd) => Kind::OfKernel,
-        Some(libc::S_IFREG) => Kind::File,
-        other => Kind::Other(other),
+    let Some(found) = stat(fd) else { return Kind::Other(None) };
+    let is_still = || stat(fd).is_some_and(|again| again.st_dev == found.st_dev);
+    match found.st_mode & libc::S_IFMT {
+        libc::S_IFREG if devices::is_of_kernel(found.st_dev, fd, is_still) => Kind::OfKernel,
+        libc::S_IFREG => Kind::File,
+        other => Kind::Other(Some(other)),
     }
+}
+
+/// Returns what fstat(2) says.
+pub fn stat(fd: u64) -> Option<libc::stat> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let answer = call(Sysno::fstat, [fd, found.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    // SAFETY: numbers, zero until the kernel has written them.
+    (answer == 0).then(|| unsafe { found.assume_init() })
 }
