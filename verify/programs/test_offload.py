@@ -261,6 +261,37 @@ def test_calls_are_made_by_executors_where_that_is_asked_for(harness):
     assert told["offloaded"]["metadata"]["offloaded"] > 1000, told
 
 
+def test_calls_that_the_rule_makes_plainly_are_not_looked_at(harness):
+    code = "import os, time\nfor _ in range(100000): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
+    found = start(harness, [sys.executable, "-c", code], groups="metadata")
+    kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
+    told = json.loads(harness.call("explain", str(found.pid), "--json"))["offloaded"]["metadata"]
+    if told["offloaded_ns"] <= told["plain_ns"] * 0.95:
+        pytest.skip(f"offload pays here: {told}")
+    # Counted are those until the judgement was told; the others have passed by the gate.
+    assert 256 <= told["plain"] + told["offloaded"] < 10000, told
+
+
+# Each says who wrote: the kernel lets a thread write these for itself alone, or not at all.
+WRITERS = """
+import os
+for name in ('/proc/self/loginuid', '/proc/self/attr/current', '/proc/self/timerslack_ns'):
+    try:
+        fd = os.open(name, os.O_RDWR)
+        text = os.read(fd, 64)
+        print(name, os.pwrite(fd, text or b'1', 0))
+        os.close(fd)
+    except OSError as error:
+        print(name, error.errno)
+print(os.read(os.open('/proc/thread-self/comm', os.O_RDONLY), 64))
+"""
+
+
+def test_files_that_mean_who_reads_or_writes_them_are_the_threads_own(harness):
+    plain = run_checked(harness, Side.PLAIN, [sys.executable, "-c", WRITERS])
+    assert python(harness, WRITERS) == plain
+
+
 DISPLACED = "executor on cores {on}: those that were asked for ({wanted}) are not this process's to use"
 CALLS = "import os, time\nfor _ in range(300): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
 
