@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         filter: if chosen { sockets } else { |_| true },
         hook,
         before_spawn: None,
+        gate: None,
         list: Some(&path),
         threads: Threads::MustBeAlone,
     };

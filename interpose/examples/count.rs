@@ -3,7 +3,8 @@
 //! `HELIOSTAT_COUNT` names the file to which each process appends `pid calls spawns
 //! patched unpatchable microseconds` when it exits. `HELIOSTAT_COUNT_CALL=1` makes the hook do the real calls by
 //! itself, instead of passing them back; `HELIOSTAT_COUNT_WAIT=1` makes it wait in them. `HELIOSTAT_COUNT_NOP=n` answers calls of number `n`
-//! without making them. `HELIOSTAT_COUNT_DIRTY=1` spoils every register a hook may change.
+//! without making them. `HELIOSTAT_COUNT_GATES=1` gives gates to all sites of which the number is known, open
+//! ones to odd numbers, and shut ones to even numbers. `HELIOSTAT_COUNT_DIRTY=1` spoils every register a hook may change.
 
 use heliostat_base::sys::raw;
 use heliostat_interpose::{install, install_libraries, Request, SyscallFrame, Threads, Verdict};
@@ -42,6 +43,7 @@ extern "C" fn start() {
         filter: |_| true,
         hook,
         before_spawn: Some(before_spawn),
+        gate: flag("HELIOSTAT_COUNT_GATES").then_some(gate),
         list: None,
         threads: Threads::MustBeAlone,
     };
@@ -61,6 +63,13 @@ extern "C" fn start() {
         }
         Err(error) => eprintln!("count: {error}"),
     }
+}
+
+/// Shut, open.
+static GATES: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(1)];
+
+fn gate(number: u32) -> Option<&'static AtomicU32> {
+    GATES.get(number as usize % 2)
 }
 
 /// Here in the program itself, which a test may do.

@@ -21,7 +21,8 @@ extern "C" fn never(_: *mut SyscallFrame) -> Verdict {
 fn try_install(list: &Path, threads: Threads) -> PatchError {
     let _alone = ONE_AT_A_TIME.lock();
     let list = Some(list);
-    let request = Request { filter: |_| true, hook: never, before_spawn: None, list, threads };
+    let request =
+        Request { filter: |_| true, hook: never, before_spawn: None, gate: None, list, threads };
     install(&request).expect_err("nothing may be patched in a test with threads")
 }
 

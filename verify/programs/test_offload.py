@@ -261,6 +261,81 @@ def test_calls_are_made_by_executors_where_that_is_asked_for(harness):
     assert told["offloaded"]["metadata"]["offloaded"] > 1000, told
 
 
+def test_calls_that_the_rule_makes_plainly_are_not_looked_at(harness):
+    code = "import os, time\nfor _ in range(100000): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
+    found = start(harness, [sys.executable, "-c", code], groups="metadata")
+    kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
+    told = json.loads(harness.call("explain", str(found.pid), "--json"))["offloaded"]["metadata"]
+    if told["offloaded_ns"] <= told["plain_ns"] * 0.95:
+        pytest.skip(f"offload pays here: {told}")
+    # Counted are those until the judgement was told; the others have passed by the gate.
+    assert 256 <= told["plain"] + told["offloaded"] < 10000, told
+
+
+# Each says who wrote: the kernel lets a thread write these for itself alone, or not at all.
+WRITERS = """
+import os
+for name in ('/proc/self/loginuid', '/proc/self/attr/current', '/proc/self/timerslack_ns'):
+    try:
+        fd = os.open(name, os.O_RDWR)
+        text = os.read(fd, 64)
+        print(name, os.pwrite(fd, text or b'1', 0))
+        os.close(fd)
+    except OSError as error:
+        print(name, error.errno)
+print(os.read(os.open('/proc/thread-self/comm', os.O_RDONLY), 64))
+"""
+
+
+def test_files_that_mean_who_reads_or_writes_them_are_the_threads_own(harness):
+    plain = run_checked(harness, Side.PLAIN, [sys.executable, "-c", WRITERS])
+    assert python(harness, WRITERS) == plain
+
+
+DISPLACED = "executor on cores {on}: those that were asked for ({wanted}) are not this process's to use"
+CALLS = "import os, time\nfor _ in range(300): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
+
+
+def with_cores(harness: Harness, cores: str, before: list = ()) -> Program:
+    """A program whose calls go to an executor on these cores; it has made some."""
+    words = [*before, BINARY, "run", "--offload=always:metadata", f"--offload-cores={cores}", "--", sys.executable, "-c", CALLS]
+    found = harness.start(Side.PLAIN, words, name="python")
+    kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
+    return found
+
+
+def test_an_executor_whose_core_is_not_there_runs_where_it_may_and_explain_says_so(harness):
+    last = max(os.sched_getaffinity(0))
+    told = harness.call("explain", str(with_cores(harness, "999").pid))
+    assert DISPLACED.format(on=last, wanted=999) in told, told
+    told = harness.call("explain", str(with_cores(harness, str(last)).pid))
+    assert f"executor on cores {last}\n" in told, told
+
+
+@pytest.fixture
+def one_core():
+    """Words that begin a program in a cpuset of the first core."""
+    group = Path("/sys/fs/cgroup/cpuset") / f"heliostat-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "cpuset.mems").write_text((group.parent / "cpuset.mems").read_text())
+        (group / "cpuset.cpus").write_text("0")
+    except OSError as error:
+        pytest.skip(f"no cpuset can be made: {error}")
+    yield ["sh", "-c", f'echo $$ > {group}/tasks; exec "$@"', "sh"]
+    kernel_view.wait_until(lambda: not (group / "tasks").read_text().strip(), 30, "an empty cpuset")
+    group.rmdir()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: no cpuset leaves one out")
+def test_a_cpuset_keeps_an_executor_from_its_core_and_explain_says_so(harness, one_core):
+    program = with_cores(harness, "1", one_core)
+    told = harness.call("explain", str(program.pid))
+    program.kill()
+    program.process.wait()
+    assert DISPLACED.format(on=0, wanted=1) in told, told
+
+
 def test_a_rule_of_the_configuration_asks_and_a_wrong_group_is_refused():
     with Harness(configuration='[[offload]]\nprogram = "python3"\ngroups = "always:metadata"\n') as harness:
         code = f"import os\n{THREADS}os.stat('/'); print('{EXECUTOR}' in names())"

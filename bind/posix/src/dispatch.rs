@@ -3,9 +3,12 @@
 //! The first question is always whether the descriptor is known; for all others the cost of
 //! being caught is this match and one load.
 
+use heliostat_base::sync::AtomicU32;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::net::{delegated, shared};
+use heliostat_stub_posix::net::shared;
+use heliostat_stub_posix::offload::gates;
 use heliostat_stub_posix::{flush, table};
 
 use crate::call::Call;
@@ -103,6 +106,11 @@ pub fn is_caught_durable(number: Option<u32>) -> bool {
 /// As `is_caught`, where calls are offloaded: those that may be, and those that end it.
 pub fn is_caught_offload(number: Option<u32>) -> bool {
     is_caught(number) || number.is_some_and(offload::is_caught)
+}
+
+/// The gate of sites that are caught for offload alone: shut while their calls are made plainly.
+pub fn gate(number: u32) -> Option<&'static AtomicU32> {
+    gates::of(number).filter(|_| !is_caught(Some(number)))
 }
 
 /// Sealed and durable.

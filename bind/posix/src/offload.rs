@@ -21,7 +21,7 @@ use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_ring::request::{Asked, Requests, EXECUTORS_MAX, WORDS};
 use heliostat_stub_posix::offload::calls::{Judged, Judgement, Why};
 use heliostat_stub_posix::offload::executors::{self, IS_STAMPED};
-use heliostat_stub_posix::offload::{self, Answered, Program};
+use heliostat_stub_posix::offload::{self, gates, Answered, Program};
 
 use crate::call::{self, Call};
 use crate::memory;
@@ -92,6 +92,10 @@ pub fn is_caught(number: u32) -> bool {
 
 /// Answers a caught call of a program with offload; `answered` is how it would be without.
 pub fn hook(frame: &mut SyscallFrame, answered: impl Fn(&mut SyscallFrame) -> Verdict) -> Verdict {
+    if frame.rounds == 0 && !gates::is_seen(frame.rax) {
+        offload::pass();
+        return answered(frame);
+    }
     let entered = if IS_STAMPED.load(Relaxed) { cycles() } else { 0 };
     match frame.rounds {
         0 => before(frame),
@@ -123,7 +127,7 @@ pub fn hook(frame: &mut SyscallFrame, answered: impl Fn(&mut SyscallFrame) -> Ve
 
 /// The call as it is, made by an executor or here; only for calls that do not block for long.
 pub fn by_kernel(call: &Call<'_>) -> Result<usize, Errno> {
-    if !offload::is_on() {
+    if !offload::is_on() || !gates::is_seen(call.frame.rax) {
         return call::by_kernel(call);
     }
     match answer(&Asked { number: call.frame.rax as u32, args: call.frame.args }, 0) {

@@ -118,6 +118,7 @@ fn request(is_durable: bool, is_offload: bool) -> Request<'static> {
         },
         hook: dispatch::hook,
         before_spawn: Some(spawn::before_spawn),
+        gate: is_offload.then_some(dispatch::gate),
         list: None,
         threads: Threads::MustBeAlone,
     }

@@ -5,6 +5,8 @@
 //! started.
 
 mod cause;
+mod executors;
+mod listeners;
 mod offload;
 mod outside;
 mod text;
@@ -84,6 +86,7 @@ fn asked(pid: u32, here: &Surroundings, on: &PacketSocket) -> Result<Value, Show
         Ok(text) => {
             let mut explained = serde_json::from_str(&text).map_err(ShowError::Json)?;
             outside::name_others(&mut explained, pid, &socket);
+            executors::name_them(&mut explained, pid);
             Ok(explained)
         }
         Err(ClientError::Control(ControlError::Refused { code: Code::NotFound, .. })) => {

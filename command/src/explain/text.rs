@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use heliostat_abi::code::{Native, Unheld, Unlogged, Unmapped, Unoffloaded};
 use serde_json::Value;
 
-use super::offload;
+use super::{executors, listeners, offload};
 use crate::quality::classes_text;
 use crate::table::{bytes, cell, list, Table};
 use crate::{delegated, store};
@@ -110,8 +110,10 @@ fn process_text(explained: &Value) -> String {
     }
     text.push_str(&reasons_text("native", &explained["reasons"], native_words));
     text.push_str(&told_by_others(list(explained, "connections")));
+    text.push_str(&listeners::explain_text(&explained["shared_listeners"]));
     text.push_str(&files_text(explained));
     text.push_str(&offload::groups_text(&explained["offloaded"]));
+    text.push_str(&executors::explain_text(explained));
     text.push_str(&reasons_text(
         "call made plainly",
         &explained["unoffloaded_reasons"],

@@ -103,6 +103,10 @@ impl Service for PortSharing {
         told.insert("listener_workers".into(), daemon.listener_workers_json(session));
     }
 
+    fn explain(&self, daemon: &Daemon, sessions: &[ObjectId], told: &mut Told) {
+        told.insert("shared_listeners".into(), daemon.worked_for_json(sessions));
+    }
+
     fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
         let grants = &daemon.services.listener.grants;
         vec![

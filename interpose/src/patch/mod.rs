@@ -35,7 +35,7 @@ pub use object::is_go_program;
 use object::Object;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use trampoline::{Builder, Hooks};
 
 pub use error::PatchError;
@@ -116,6 +116,10 @@ pub type HookFn = extern "C" fn(*mut SyscallFrame) -> Verdict;
 /// the parent's, until it execs: this tells a hook when to ask which process it is in.
 pub type SpawnFn = extern "C" fn(*mut SyscallFrame);
 
+/// The gate of the sites of a number: while its word is zero their calls pass by the hook, and cost what
+/// they cost in a site that is not patched. `None`: they always reach the hook.
+pub type GateFn = fn(u32) -> Option<&'static AtomicU32>;
+
 /// What to patch, and how.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
@@ -125,6 +129,8 @@ pub struct Request<'a> {
     pub hook: HookFn,
     /// Hears of the calls that the hook may not receive; without it those are left alone.
     pub before_spawn: Option<SpawnFn>,
+    /// Which sites have a gate; none where nothing is given. Those of an image have none.
+    pub gate: Option<GateFn>,
     /// The site list's file, or `None` to look in the usual cache directories.
     pub list: Option<&'a Path>,
     /// What is known about other threads.
@@ -271,6 +277,7 @@ fn hooks(request: &Request) -> Hooks {
         call: request.hook,
         sigaction: shield::sigaction_hook(wanted.then_some(request.hook)),
         spawn: request.before_spawn,
+        gate: request.gate,
     }
 }
 

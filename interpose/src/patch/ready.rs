@@ -7,7 +7,7 @@
 use super::memory::{map_whole, replace_text, FilePages, NearMemory, Patch, PAGE_BYTES};
 use super::object::Object;
 use super::routine::ROUTINES_BYTES_MAX;
-use super::trampoline::Builder;
+use super::trampoline::{Builder, Hooks};
 use super::{check_process, choose, find_list, hooks, note_constants, unwind};
 use super::{Installed, PatchError, Request, INSTALLED};
 use crate::cache::{self, CacheError, Loss};
@@ -51,7 +51,7 @@ fn take(request: &Request, path: &Path) -> Option<Installed> {
     }
     let near = near_address(&object);
     let mut routines = NearMemory::map_exactly(near, ROUTINES_BYTES_MAX)?;
-    let builder = Builder::new(near, routines.room(), 0, &hooks(request), None);
+    let builder = Builder::new(near, routines.room(), 0, &image_hooks(request), None);
     let offsets = builder.routines(near);
     let (used, _) = builder.finish()?;
     if offsets != header.routines || used > ROUTINES_BYTES_MAX {
@@ -64,6 +64,11 @@ fn take(request: &Request, path: &Path) -> Option<Installed> {
     note_constants(&object);
     unwind::register_image(whole.get(header.frames_at())?, object.base.wrapping_sub(header.base));
     Some(Installed { patched: header.patched, unpatchable: header.left })
+}
+
+/// A gate is a word of this process: what is mapped from a file cannot name one.
+fn image_hooks(request: &Request) -> Hooks {
+    Hooks { gate: None, ..hooks(request) }
 }
 
 /// From here on nothing fails that was not tried.
@@ -112,7 +117,7 @@ pub fn write_image(request: &Request, path: &Path) -> Result<(), PatchError> {
     let mut room = vec![0; Builder::bytes_max(chosen.len())];
     let wanted = room.len();
     let no_room = || PatchError::NoRoomNear { wanted };
-    let mut builder = Builder::new(near, &mut room, chosen.len(), &hooks(request), None);
+    let mut builder = Builder::new(near, &mut room, chosen.len(), &image_hooks(request), None);
     let routines = builder.routines(near);
     builder.end_routines();
     let patches: Vec<Patch> = chosen.iter().map(|site| builder.add(site, object.base)).collect();

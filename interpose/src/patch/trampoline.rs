@@ -13,13 +13,13 @@ use super::extended::Extended;
 use super::memory::{Patch, PAGE_BYTES};
 use super::routine::{routine, Saves, Target, ROUTINES_BYTES_MAX, SYSCALL};
 use super::unwind::{Cfa, FrameTable};
-use super::{shield, HookFn, SpawnFn};
+use super::{shield, GateFn, HookFn, SpawnFn};
 use crate::image;
 use crate::site::{number, Reason, Site, SYSCALL_BYTES};
 
-/// The longest trampoline: a window's instructions, the longest guard (69 bytes), two calls with
-/// their stack adjustments (18 each), a conditional jump, the real call repeated (17), a jump,
-/// alignment.
+/// The longest trampoline: a window's instructions, the longest guard (69 bytes; no site with one has a
+/// gate, of 14), two calls with their stack adjustments (18 each), a conditional jump, the real call
+/// repeated (17), a jump, alignment.
 const TRAMPOLINE_BYTES_MAX: usize = 32 + 69 + 2 * 18 + 2 + 17 + 5 + 16;
 /// Shared routines at most.
 const ROUTINES: usize = image::ROUTINES;
@@ -48,6 +48,8 @@ pub(super) struct Hooks {
     pub sigaction: HookFn,
     /// Before calls that make a child with shared memory.
     pub spawn: Option<SpawnFn>,
+    /// Which sites have a gate.
+    pub gate: Option<GateFn>,
 }
 
 /// Which shared routine.
@@ -64,6 +66,7 @@ pub(super) struct Builder<'a> {
     call: Routines,
     sigaction: Routines,
     announce: Option<Routines>,
+    gate: Option<GateFn>,
 }
 
 /// Whether a refused site can at least be announced to a [`SpawnFn`]: the call itself stays.
@@ -104,7 +107,7 @@ impl<'a> Builder<'a> {
         let call = pair(hooks.call as usize as u64, true);
         let sigaction = pair(hooks.sigaction as usize as u64, true);
         let announce = hooks.spawn.map(|hook| pair(hook as usize as u64, false));
-        Builder { code, frames, call, sigaction, announce }
+        Builder { code, frames, call, sigaction, announce, gate: hooks.gate }
     }
 
     /// Where the routines are, as distances from `address`.
@@ -220,7 +223,7 @@ impl<'a> Builder<'a> {
         match site.number {
             Some(number::CLONE) => self.unless_shared_memory(call),
             Some(number::VFORK | number::CLONE3) => {}
-            Some(_) => return,
+            Some(number) => return self.gate(number, raw),
             None => {
                 let clone = self.code.label();
                 self.if_number(number::RT_SIGRETURN, raw);
@@ -238,6 +241,17 @@ impl<'a> Builder<'a> {
         }
         if site.refusal.is_none() {
             self.code.jump_to(raw);
+        }
+    }
+
+    /// Passes by the hook while the gate is zero, by instructions that keep the flags; rcx is the
+    /// kernel's to destroy.
+    fn gate(&mut self, number: u32, raw: Label) {
+        if let Some(word) = self.gate.and_then(|gate| gate(number)) {
+            self.code.bytes(&[0x48, 0xb9]); // mov rcx,imm64
+            self.code.bytes(&(word.as_ptr() as u64).to_le_bytes());
+            self.code.bytes(&[0x8b, 0x09]); // mov ecx,[rcx]
+            self.code.jump_if_rcx_zero(raw);
         }
     }
 

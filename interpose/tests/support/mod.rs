@@ -9,6 +9,9 @@ use std::{env, fs, process};
 pub const MODES: [&str; 3] =
     ["HELIOSTAT_COUNT_PASS", "HELIOSTAT_COUNT_CALL", "HELIOSTAT_COUNT_WAIT"];
 
+/// Sites have gates, and every second one is shut: see examples/count.rs.
+pub const GATES: &str = "HELIOSTAT_COUNT_GATES";
+
 /// A directory of this test's own, removed at the end.
 pub struct Scratch(pub PathBuf);
 

@@ -16,6 +16,7 @@
 
 pub mod calls;
 pub mod executors;
+pub mod gates;
 mod lines;
 mod rule;
 mod told;
@@ -36,7 +37,7 @@ use crate::thread::Critical;
 use calls::{Judged, Judgement};
 use rule::{Way, RULES};
 
-pub use told::before_exit;
+pub use told::{before_exit, pass};
 
 /// Numbers of refusals between executors and threads. [`PART`] has the bytes that were moved below it.
 const WAITS: u32 = 0;
@@ -94,8 +95,17 @@ static OUT: AtomicU32 = AtomicU32::new(0);
 pub fn enable(program: Program) {
     let is_asked = program.request.is_any() && !program.cores.is_empty();
     if PROGRAM.set(program).is_ok() {
+        gates::set();
         IS_ON.store(is_asked, Relaxed);
     }
+}
+
+/// Whether a group may be offloaded at all, and is not made plainly for now.
+fn is_open(group: Group) -> bool {
+    let Some(request) = program().map(|program| &program.request) else { return false };
+    let is_out = OUT.load(Relaxed) & 1 << group as usize != 0;
+    let is_plain = !request.is_always() && RULES[group as usize].is_plain();
+    request.has(group) && !is_out && !is_plain
 }
 
 /// Whether calls may be offloaded.
@@ -129,7 +139,7 @@ pub enum Answered {
 }
 
 /// Whether a group is made plainly for now, as measured; then the call is counted, and nothing else is to
-/// be done. The quick way of a program that gains nothing.
+/// be done, until its gate is shut.
 #[inline]
 pub fn is_dearer(judged: &Judged) -> bool {
     let is_measured = !program().is_some_and(|program| program.request.is_always());
@@ -272,6 +282,7 @@ pub fn stamps() -> Option<[u64; heliostat_ring::request::STAMPS]> {
 /// A setting was made that offloaded calls of a group would not keep.
 pub fn leave_out(group: Group) {
     OUT.fetch_or(1 << group as usize, Relaxed);
+    gates::set();
 }
 
 /// Ends it for this process: its threads may have rights, filters or descriptors of their own from now
@@ -282,6 +293,7 @@ pub fn end() {
     }
     IS_ON.store(false, Relaxed);
     HAS_ENDED.store(true, Relaxed);
+    gates::shut_all();
     if let Some(program) = program() {
         executors::end(program);
     }

@@ -9,6 +9,11 @@ use heliostat_ring::request::Asked;
 use heliostat_stub_posix::offload::calls::{judged, How, Judgement};
 use heliostat_stub_posix::offload::Made;
 
+mod devices;
+mod kind;
+
+use kind::{kind, Kind};
+
 /// Makes a call.
 pub fn make(asked: &Asked) -> Made {
     let how = judged(asked.number).map(|judged| judged.judgement);
@@ -77,7 +82,15 @@ fn unless_waits(answer: i64) -> Made {
         answer if [libc::EOPNOTSUPP, libc::EINVAL, libc::EIO].iter().any(|it| is(answer, *it)) => {
             Made::Plain
         }
-        answer => ended(answer),
+        answer => unless_connects(answer),
+    }
+}
+
+/// The first bytes of a connection may go with its beginning (TCP_FASTOPEN_CONNECT), which is waited for.
+fn unless_connects(answer: i64) -> Made {
+    match is(answer, libc::EINPROGRESS) || is(answer, libc::EALREADY) {
+        true => Made::Plain,
+        false => ended(answer),
     }
 }
 
@@ -98,11 +111,11 @@ fn is_plain(at: u64, length: u64) -> bool {
 /// A file is read as asked, which waits for a disk at most; what is at an offset is nothing else.
 fn read(asked: &Asked, offset: u64) -> Made {
     let [fd, at, length, ..] = asked.args;
-    if mode(fd) == Some(libc::S_IFREG) {
-        return ended(as_asked(asked));
-    }
-    if !is_plain(at, length) || offset != HERE {
-        return Made::Plain;
+    match kind(fd) {
+        Kind::File => return ended(as_asked(asked)),
+        Kind::OfKernel => return Made::Plain,
+        Kind::Other(_) if !is_plain(at, length) || offset != HERE => return Made::Plain,
+        Kind::Other(_) => {}
     }
     let buffer = [at, length];
     let array = buffer.as_ptr() as u64;
@@ -111,8 +124,10 @@ fn read(asked: &Asked, offset: u64) -> Made {
 
 fn read_many(asked: &Asked) -> Made {
     let [fd, array, count, ..] = asked.args;
-    if mode(fd) == Some(libc::S_IFREG) {
-        return ended(as_asked(asked));
+    match kind(fd) {
+        Kind::File => return ended(as_asked(asked)),
+        Kind::OfKernel => return Made::Plain,
+        Kind::Other(_) => {}
     }
     match asked.number == Sysno::readv as u32 {
         true => unless_waits(call(Sysno::preadv2, [fd, array, count, HERE, 0, RWF_NOWAIT])),
@@ -120,34 +135,28 @@ fn read_many(asked: &Asked) -> Made {
     }
 }
 
-/// The kind of what is open there.
-fn mode(fd: u64) -> Option<u32> {
-    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    let at = found.as_mut_ptr() as u64;
-    let answer = call(Sysno::fstat, [fd, at, 0, 0, 0, 0]);
-    // SAFETY: numbers, zero until the kernel has written them.
-    let found = unsafe { found.assume_init() };
-    (answer == 0).then_some(found.st_mode & libc::S_IFMT)
-}
-
 fn is_nonblocking(fd: u64) -> bool {
     let flags = call(Sysno::fcntl, [fd, libc::F_GETFL as u64, 0, 0, 0, 0]);
     flags >= 0 && flags as i32 & libc::O_NONBLOCK != 0
 }
 
-/// A file, or what does not wait. Not a terminal: who writes to one from the background is stopped.
-fn writes_at_once(fd: u64) -> bool {
-    match mode(fd) {
-        Some(libc::S_IFREG) => true,
-        Some(libc::S_IFCHR) => false,
-        _ => is_nonblocking(fd),
+/// Whether it is a file, or does not wait; none of what the kernel makes up. Not a terminal: who writes to
+/// one from the background is stopped.
+fn writes_at_once(fd: u64) -> Option<bool> {
+    match kind(fd) {
+        Kind::File => Some(true),
+        Kind::OfKernel => None,
+        Kind::Other(Some(libc::S_IFCHR)) => Some(false),
+        Kind::Other(_) => Some(is_nonblocking(fd)),
     }
 }
 
 fn write(asked: &Asked) -> Made {
     let [fd, at, length, ..] = asked.args;
-    if writes_at_once(fd) {
-        return ended(as_asked(asked));
+    match writes_at_once(fd) {
+        None => return Made::Plain,
+        Some(true) => return ended(as_asked(asked)),
+        Some(false) => {}
     }
     if !is_plain(at, length) {
         return Made::Plain;
@@ -167,8 +176,9 @@ fn part_of(answer: i64, length: u64) -> Made {
 
 fn write_many(asked: &Asked) -> Made {
     match writes_at_once(asked.args[0]) {
-        true => ended(as_asked(asked)),
-        false => Made::Waits,
+        None => Made::Plain,
+        Some(true) => ended(as_asked(asked)),
+        Some(false) => Made::Waits,
     }
 }
 
@@ -194,13 +204,16 @@ fn receive(asked: &Asked, flags: usize) -> Made {
 fn unless_refused(answer: i64) -> Made {
     match is(answer, libc::EAGAIN) {
         true => Made::Waits,
-        false => ended(answer),
+        false => unless_connects(answer),
     }
 }
 
 fn send_to(asked: &Asked) -> Made {
     let length = asked.args[2];
     let flags = asked.args[3] as i32;
+    if flags & libc::MSG_FASTOPEN != 0 {
+        return Made::Plain;
+    }
     if flags & libc::MSG_DONTWAIT != 0 || is_nonblocking(asked.args[0]) {
         return ended(as_asked(asked));
     }
@@ -240,7 +253,7 @@ fn open(asked: &Asked, path: usize) -> Made {
 /// The end of a socket may be waited for (SO_LINGER), and that of some devices; there a wrong number is
 /// told at once too.
 fn closes_at_once(fd: u64) -> bool {
-    !matches!(mode(fd), Some(libc::S_IFSOCK | libc::S_IFCHR | libc::S_IFBLK))
+    !matches!(kind(fd), Kind::Other(Some(libc::S_IFSOCK | libc::S_IFCHR | libc::S_IFBLK)))
 }
 
 fn is_of_descriptor(command: i32) -> bool {
@@ -336,6 +349,30 @@ mod tests {
         assert_eq!(make(&asked(Sysno::close, [fd as u64, 0, 0, 0])), Made::Result(0));
         assert_eq!(open(&fifo), Made::Waits);
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn files_of_the_kernel_are_their_threads_own() {
+        let open = |path: &str, writes: bool| {
+            std::fs::OpenOptions::new().read(!writes).write(writes).open(path).unwrap()
+        };
+        let status = open("/proc/self/status", false);
+        let room = [0; 8];
+        for number in [Sysno::read, Sysno::pread64] {
+            assert_eq!(on(number, &status, &room), Made::Plain);
+        }
+        let comm = open("/proc/thread-self/comm", true);
+        assert_eq!(on(Sysno::write, &comm, b"x"), Made::Plain);
+        assert_eq!(on(Sysno::writev, &comm, b"x"), Made::Plain);
+    }
+
+    #[test]
+    fn a_connection_that_begins_with_its_first_bytes_is_waited_for_by_its_thread() {
+        assert_eq!(unless_waits(-i64::from(libc::EINPROGRESS)), Made::Plain);
+        assert_eq!(unless_refused(-i64::from(libc::EALREADY)), Made::Plain);
+        let (near, _far) = UnixStream::pair().unwrap();
+        let fast = [near.as_raw_fd() as u64, 0, 0, libc::MSG_FASTOPEN as u64];
+        assert_eq!(make(&asked(Sysno::sendto, fast)), Made::Plain);
     }
 
     #[test]

@@ -20,6 +20,21 @@ impl Daemon {
         Value::Array(each.collect())
     }
 
+    /// The listeners that a process works for: what it gets there, and what the others get.
+    pub(crate) fn worked_for_json(&self, sessions: &[ObjectId]) -> Value {
+        let is_its = |worker: &WorkerView| worker.sessions.iter().any(|id| sessions.contains(id));
+        let listeners = &self.services.listener;
+        let views = listeners.grants.views().filter(|view| view.workers.iter().any(is_its));
+        let each = views.map(|view| {
+            let state = listeners.balancer().and_then(|balancer| balancer.view(view.id));
+            let mut listener = self.listener_json(&view, state);
+            let told = listener["workers"].as_array_mut().into_iter().flatten();
+            told.zip(&view.workers).for_each(|(told, it)| told["is_its"] = json!(is_its(it)));
+            listener
+        });
+        each.collect()
+    }
+
     fn listener_json(&self, view: &ListenerView, state: Option<ListenerState>) -> Value {
         let of = |worker: &WorkerView| state.as_ref()?.workers.get(&worker.id).copied();
         let workers: Vec<Value> =

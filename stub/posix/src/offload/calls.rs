@@ -127,7 +127,7 @@ pub struct Judged {
 }
 
 /// Numbers of calls are below.
-const CALLS_MAX: usize = 512;
+pub const CALLS_MAX: usize = 512;
 const NONE: u8 = u8::MAX;
 
 /// Place in the table by number of the call; [`NONE`] for what is not in it.

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use heliostat_base::affinity;
+use heliostat_base::affinity::{self, CpuSet, CPUS_MAX};
 use heliostat_base::clock::cycles;
 use heliostat_base::spin::Spin;
 use heliostat_base::sync::AtomicBool;
@@ -90,7 +90,7 @@ pub fn end(program: &Program) {
 pub fn run(program: &Program, executor: usize) {
     let requests = &program.requests;
     if let Some(core) = program.cores.get(executor) {
-        let _ = affinity::pin(*core);
+        settle(*core, executor);
     }
     let mut waiting = Waiting::new();
     let mut spin = Spin::new();
@@ -113,6 +113,21 @@ pub fn run(program: &Program, executor: usize) {
         }
     }
     waiting.give_back(requests);
+}
+
+/// Puts the calling thread on its core; where a cpuset has no such core, on one that it has, the last
+/// ones first, so that executors do not meet before all have one. `heliostat explain` tells of it.
+fn settle(core: usize, executor: usize) {
+    if affinity::pin(core).is_ok() {
+        return;
+    }
+    // The kernel cuts it down to the cpuset: more than the mask that the program's thread has left.
+    let _ = affinity::restrict(0, &(0..CPUS_MAX).collect::<CpuSet>());
+    let Ok(allowed) = affinity::allowed(0) else { return };
+    let count = allowed.count().max(1);
+    let last_first = count - 1 - executor % count;
+    let core = allowed.iter().nth(last_first);
+    core.into_iter().for_each(|core| _ = affinity::pin(core));
 }
 
 /// Makes a call for the first time.
@@ -189,5 +204,29 @@ impl Made {
             Made::Plain | Made::Signals(_) => Answer::Refused(super::PLAIN),
             Made::Part(bytes) => Answer::Refused(super::PART | bytes.min(super::PART - 1)),
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Where a thread runs after it was given that core.
+    fn settled(core: usize, executor: usize) -> Vec<usize> {
+        let thread = std::thread::spawn(move || {
+            settle(core, executor);
+            affinity::allowed(0).expect("the kernel says").iter().collect()
+        });
+        thread.join().expect("no panic")
+    }
+
+    #[test]
+    fn a_core_that_is_not_allowed_is_replaced_by_one_that_is() {
+        let all: Vec<usize> = affinity::allowed(0).expect("the kernel says").iter().collect();
+        let [first, .., last] = all[..] else { return };
+        assert_eq!(settled(first, 0), [first]);
+        assert_eq!(settled(CPUS_MAX - 1, 0), [last]);
+        assert_eq!(settled(CPUS_MAX - 1, all.len()), [last]);
+        assert_ne!(settled(CPUS_MAX - 1, 1), [last]);
     }
 }

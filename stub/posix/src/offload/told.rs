@@ -12,14 +12,17 @@ use heliostat_base::sync::AtomicI32;
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_client::session;
 
+use super::gates;
 use super::rule::RULES;
-use crate::thread::Critical;
+use crate::thread::{self, Critical};
 use crate::{owner, report};
 
 const GROUPS: usize = Group::ALL.len();
 const REASONS: usize = Unoffloaded::ALL.len();
 /// Calls of one thread between two tellings; then it also looks whether to measure anew.
 const TELL_EVERY: u32 = 256;
+/// The same of calls that are not looked at, since their gates are shut.
+const PASS_EVERY: u32 = 4096;
 
 thread_local! {
     static COUNTS: Counts = const { Counts::new() };
@@ -54,11 +57,22 @@ pub fn count(group: Group, why: Unoffloaded) {
         of_group.set([offloaded, plain]);
         let place = place_of(why);
         counts.by_reason[place].set(counts.by_reason[place].get() + 1);
-        counts.calls.set(counts.calls.get() + 1);
-        if counts.calls.get() >= TELL_EVERY {
-            tell(counts);
-        }
+        pass_one(counts, PASS_EVERY / TELL_EVERY);
     });
+}
+
+/// A call went by that is caught anyway, and is of a group whose gate is shut.
+#[inline]
+pub fn pass() {
+    COUNTS.with(|counts| pass_one(counts, 1));
+}
+
+#[inline]
+fn pass_one(counts: &Counts, weight: u32) {
+    counts.calls.set(counts.calls.get() + weight);
+    if counts.calls.get() >= PASS_EVERY {
+        tell(counts);
+    }
 }
 
 /// The place of a reason in their order.
@@ -71,6 +85,10 @@ const fn place_of(why: Unoffloaded) -> usize {
 
 #[cold]
 fn tell(counts: &Counts) {
+    if thread::is_in_handler() {
+        // It may have interrupted malloc, and a greeting allocates: the next call tells.
+        return;
+    }
     counts.calls.set(0);
     be_known();
     for group in Group::ALL {
@@ -83,6 +101,7 @@ fn tell(counts: &Counts) {
     }
     let now = cycles();
     RULES.iter().for_each(|rule| rule.look_again(now));
+    gates::set();
 }
 
 /// The process for which a session was begun, so that somebody can be told.
