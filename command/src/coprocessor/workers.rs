@@ -1,7 +1,7 @@
 //! All workers: started, watched, started again, and what becomes of the command when they end.
 
-use std::os::unix::process::ExitStatusExt;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 
 use heliostat_abi::place::Surroundings;

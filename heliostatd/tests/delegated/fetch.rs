@@ -85,7 +85,9 @@ fn a_rule_denies_it_and_a_name_with_a_rate_has_to_be_opened() {
     let name = secret.to_str().unwrap();
     let rule =
         format!("[[rule]]\naction = \"deny\"\nrights = [\"read\"]\nnames = [\"/file{name}\"]\n");
-    let rate = format!("[[rate]]\nper = \"session\"\nnames = [\"/file{name}\"]\nbytes_per_second = 1000000\n");
+    let rate = format!(
+        "[[rate]]\nper = \"session\"\nnames = [\"/file{name}\"]\nbytes_per_second = 1000000\n"
+    );
     let daemon = Daemon::with(&rule, &[]);
     let mut session = Delegate::new(&daemon);
     assert_eq!(fetch(&mut session, &open, 0, &[9]), Ok(b"bytes".to_vec()));

@@ -41,9 +41,15 @@ fn a_sealed_programs_session_asks_in_vain_whatever_its_policy_grants() {
         assert_eq!(code, Code::Denied, "{request:?}");
     }
     let explained = daemon.visit().text(&Request::Explain { pid });
-    assert!(explained.contains("the supervisor connects and binds as the policy says"), "{explained}");
+    assert!(
+        explained.contains("the supervisor connects and binds as the policy says"),
+        "{explained}"
+    );
     let status = daemon.status();
-    assert_eq!((&status["sockets"]["sessions"], &status["sockets"]["confined"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&status["sockets"]["sessions"], &status["sockets"]["confined"]),
+        (&0.into(), &0.into())
+    );
     assert!(status["denials"].to_string().contains("socket_session"), "{}", status["denials"]);
 }
 

@@ -225,9 +225,7 @@ fn first_bytes(fd: &OwnedFd, room: &mut [u8], is_end: bool) -> Option<usize> {
     let bytes_max = room.len();
     match rustix::net::recv(fd, &mut *room, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((0, _)) => Some(0),
-        Ok((length, _)) => {
-            decides(&room[..length], bytes_max, is_end).then_some(length)
-        }
+        Ok((length, _)) => decides(&room[..length], bytes_max, is_end).then_some(length),
         Err(Errno::AGAIN | Errno::INTR) => None,
         // It was reset: its worker will be told so.
         Err(_) => Some(0),

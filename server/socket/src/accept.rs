@@ -10,9 +10,9 @@ use rustix::net::sockopt::set_tcp_nodelay;
 
 use super::address::put;
 use super::arrival::Arrival;
-use super::held;
 use super::listener::{Listener, Next};
 use super::message::{Arrived, SocketOrder};
+use super::peek;
 use super::socket::Kind;
 use super::sockets::Sockets;
 use super::wait::{wait, For};
@@ -42,8 +42,8 @@ pub(crate) fn hand_out(sessions: &mut Sessions<Sockets>, listener: &Arc<Listener
         let now_ns = sessions.engine.now_ns;
         let (member, on, connection) = match listener.next(now_ns) {
             Next::Given(member, on, connection) => (member, on, connection),
-            Next::Peeked(connection, peek) => {
-                held::hold(sessions, listener, connection, peek);
+            Next::Peeked(connection, limits) => {
+                peek::hold(sessions, listener, connection, limits);
                 continue;
             }
             Next::Nothing(until_ns) => {

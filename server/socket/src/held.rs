@@ -1,43 +1,29 @@
-//! Connections whose first bytes are awaited: by them it is decided whose they are.
-//!
-//! ```text
-//! accepted --peek--> enough --> ready at the listener
-//!            '-> held by this loop --edge--> peek again
-//!                                  --deadline, or too many--> ready, by load
-//! ```
-//! They are nobody's, so that a member that ends takes none along. Each counts as a socket of the
-//! listener's user; one for which there is no place is decided by load at once.
+//! Connections that are nobody's yet, in order of the time for which they may be held.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
-use heliostat_abi::listener::limits::PEEKED_MAX;
-use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::name::ObjectId;
-use heliostat_server_loop::Sessions;
-use heliostat_service_listener::decides;
-use rustix::io::Errno;
-use rustix::net::{recv, RecvFlags};
 
 use super::arrival::Arrival;
 use super::listener::Listener;
-use super::sockets::Sockets;
-use super::watch::Watched;
 
 /// A connection among those that are held: they are in order of their deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct HeldId {
-    until_ns: u64,
+    pub until_ns: u64,
     serial: u64,
 }
 
-struct Held {
+/// One of them.
+pub(crate) struct Held {
     /// One that has ended meanwhile ends its connections, as the kernel does those of its queue.
-    listener: Weak<Listener>,
-    arrival: Arrival,
-    bytes_max: usize,
-    watched: ObjectId,
+    pub listener: Weak<Listener>,
+    pub arrival: Arrival,
+    /// So many first bytes are looked at.
+    pub bytes_max: usize,
+    /// Its place among those that the loop watches.
+    pub watched: ObjectId,
 }
 
 /// Those of one loop.
@@ -48,84 +34,36 @@ pub(crate) struct HeldConnections {
 }
 
 impl HeldConnections {
-    /// When the first of them has waited for long enough.
-    pub fn next_ns(&self) -> Option<u64> {
-        self.all.keys().next().map(|id| id.until_ns)
+    /// A name for one more, until this time.
+    pub fn next_id(&mut self, until_ns: u64) -> HeldId {
+        self.serial += 1;
+        HeldId { until_ns, serial: self.serial }
     }
-}
 
-/// A connection came whose first bytes decide; they may be there already.
-pub(crate) fn hold(
-    sessions: &mut Sessions<Sockets>,
-    listener: &Arc<Listener>,
-    mut arrival: Arrival,
-    peek: Peek,
-) {
-    let (service, now_ns) = (&mut sessions.engine.service, sessions.engine.now_ns);
-    let bytes_max = peek.bytes_max as usize;
-    if let Some(first) = first_bytes(&arrival.socket, bytes_max, false) {
-        return listener.put_ready(arrival.by_content(&first, now_ns));
+    /// Holds one more.
+    pub fn insert(&mut self, id: HeldId, of: &Arc<Listener>, held: (Arrival, usize, ObjectId)) {
+        let (arrival, bytes_max, watched) = held;
+        let listener = Arc::downgrade(of);
+        self.all.insert(id, Held { listener, arrival, bytes_max, watched });
     }
-    if service.held.all.len() >= PEEKED_MAX {
-        let oldest = service.held.all.keys().next().copied();
-        oldest.into_iter().for_each(|id| release(service, id, None, now_ns));
-    }
-    arrival.slot = listener.budget.take();
-    let watched = arrival.slot.as_ref().and(service.watch.as_mut());
-    let watched = watched.and_then(|watch| watch.add(&arrival.socket));
-    let (Some(watched), Some(watch)) = (watched, &mut service.watch) else {
-        return listener.put_ready(arrival);
-    };
-    service.held.serial += 1;
-    let until_ns = now_ns + u64::from(peek.deadline_ms) * 1_000_000;
-    let id = HeldId { until_ns, serial: service.held.serial };
-    watch.name(watched, Watched::Held(id));
-    let held = Held { listener: Arc::downgrade(listener), arrival, bytes_max, watched };
-    service.held.all.insert(id, held);
-}
 
-/// Something has happened to a connection that is held.
-pub(crate) fn attend(service: &mut Sockets, id: HeldId, is_end: bool, now_ns: u64) {
-    let Some(held) = service.held.all.get(&id) else { return };
-    let first = first_bytes(&held.arrival.socket, held.bytes_max, is_end);
-    if first.is_some() {
-        release(service, id, first.as_deref(), now_ns);
+    /// One of them.
+    pub fn get(&self, id: HeldId) -> Option<&Held> {
+        self.all.get(&id)
     }
-}
 
-/// Those that have waited for long enough are given by load.
-pub(crate) fn pass_time(service: &mut Sockets, now_ns: u64) {
-    while let Some((id, _)) = service.held.all.first_key_value() {
-        let id = *id;
-        if id.until_ns > now_ns {
-            return;
-        }
-        release(service, id, None, now_ns);
+    /// Takes one out.
+    pub fn remove(&mut self, id: HeldId) -> Option<Held> {
+        self.all.remove(&id)
     }
-}
 
-/// A connection is held no more: by its first bytes, or by load, it is somebody's.
-fn release(service: &mut Sockets, id: HeldId, first: Option<&[u8]>, now_ns: u64) {
-    let Some(held) = service.held.all.remove(&id) else { return };
-    if let Some(watch) = &mut service.watch {
-        watch.remove(held.watched, &held.arrival.socket);
+    /// The one whose time comes first.
+    pub fn first(&self) -> Option<HeldId> {
+        self.all.keys().next().copied()
     }
-    let Some(listener) = held.listener.upgrade() else { return };
-    listener.put_ready(held.arrival.by_content(first.unwrap_or(&[]), now_ns));
-    service.look_at(listener);
-}
 
-/// The first bytes of a connection once they decide; they stay in it.
-fn first_bytes(socket: &OwnedFd, bytes_max: usize, is_end: bool) -> Option<Vec<u8>> {
-    let mut room = vec![0; bytes_max];
-    match recv(socket.as_fd(), &mut room[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((0, _)) => Some(Vec::new()),
-        Ok((length, _)) => {
-            room.truncate(length);
-            decides(&room, bytes_max, is_end).then_some(room)
-        }
-        Err(Errno::AGAIN | Errno::INTR) => None,
-        // It was reset: who gets it will be told so.
-        Err(_) => Some(Vec::new()),
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
     }
 }

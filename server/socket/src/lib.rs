@@ -26,6 +26,7 @@ mod lines;
 mod listener;
 mod message;
 mod open;
+mod peek;
 mod poll;
 mod refusals;
 mod serve;

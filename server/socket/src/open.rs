@@ -4,9 +4,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::Operation;
+use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::socket::operation::{rule_of, BACKLOG_MAX, RULES, SHARED_BIT};
+use heliostat_abi::socket::operation::{
+    BACKLOG_MAX, BY_ADDRESS, BY_CONTENT, BY_LOAD, BY_TURN, RULES, SHARED_BIT,
+};
 use heliostat_abi::socket::Access;
 use heliostat_server_loop::{Parts, Step, Turn};
 use heliostat_service_listener::Member;
@@ -107,6 +110,17 @@ pub(crate) fn listen(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
             end_with_socket(turn, id)
         }
         Err(errno) => turn.fail(errno),
+    }
+}
+
+/// The rule that Listen's argument names.
+fn rule_of(argument: u64) -> Option<Rule> {
+    match argument & RULES {
+        BY_LOAD => Some(Rule::LeastLoad),
+        BY_TURN => Some(Rule::RoundRobin),
+        BY_ADDRESS => Some(Rule::Address),
+        BY_CONTENT => Some(Rule::Content(Peek::USUAL)),
+        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use super::message::{SocketEvent, SocketOrder};
 use super::socket::Socket;
 use super::sockets::Sockets;
 use super::watch::{Edge, Watch, Watched};
-use super::{accept, held, serve};
+use super::{accept, peek, serve};
 
 /// How long until the set is looked at, where the kernel could not be asked to tell.
 const LOOK_NS: u64 = 1_000_000;
@@ -39,7 +39,7 @@ impl Parts for Sockets {
 
     fn next_ns(&self) -> Option<u64> {
         let late = self.late.iter().map(|(at, _)| *at).min();
-        [self.look_ns, late, self.held.next_ns()].into_iter().flatten().min()
+        [self.look_ns, late, self.held.first().map(|id| id.until_ns)].into_iter().flatten().min()
     }
 }
 
@@ -66,7 +66,7 @@ impl Service for Sockets {
             sessions.engine.service.look_ns = None;
             take_edges(sessions);
         }
-        held::pass_time(&mut sessions.engine.service, now_ns);
+        peek::pass_time(&mut sessions.engine.service, now_ns);
         sessions.engine.service.look_at_late(now_ns);
         settle(sessions);
     }
@@ -132,7 +132,7 @@ fn attend(sessions: &mut Sessions<Sockets>, edge: Edge) {
         Watched::Socket { seat, socket } => (seat, socket),
         Watched::Held(id) => {
             let now_ns = sessions.engine.now_ns;
-            return held::attend(&mut sessions.engine.service, id, edge.is_end, now_ns);
+            return peek::attend(&mut sessions.engine.service, id, edge.is_end, now_ns);
         }
         Watched::Unnamed => return,
     };

@@ -73,7 +73,8 @@ impl Balance {
             |seat: &&Seat| seat.standing == Standing::Ready && seat.untaken() < QUEUE_MAX;
         let mut awake = self.seats.iter().filter(has_room).filter(|it| !it.is_passed_over(now_ns));
         let chosen = self.choice.best(key, &mut awake);
-        let chosen = chosen.or_else(|| self.choice.best(key, self.seats.iter().filter(has_room)))?;
+        let chosen =
+            chosen.or_else(|| self.choice.best(key, self.seats.iter().filter(has_room)))?;
         let (worker, place) = (chosen.worker, chosen.place);
         self.choice.took(place);
         Some(worker)

@@ -26,8 +26,6 @@
 //! An address: family u8 (4 or 6), 0 u8, port u16, 16 bytes, 0 u32.
 
 use super::OpKind;
-use crate::listener::rule::Peek;
-use crate::listener::Rule;
 use crate::name::{NetAddress, ObjectId};
 use crate::wire::{Reader, Writer};
 
@@ -52,9 +50,9 @@ pub const BY_LOAD: u64 = 1 << RULE_SHIFT;
 pub const BY_TURN: u64 = 2 << RULE_SHIFT;
 /// The rule: the same one for each peer's address, without its port.
 pub const BY_ADDRESS: u64 = 3 << RULE_SHIFT;
-/// The rule: the same one for each first line, within the usual limits ([`Peek::USUAL`]).
+/// The rule: the same one for each first line, within the usual limits.
 pub const BY_CONTENT: u64 = 4 << RULE_SHIFT;
-/// A rule's number is the one that it has in records ([`Rule`]).
+/// A rule's number is the one that it has in the records of shared listeners.
 const RULE_SHIFT: u32 = 17;
 
 /// Shutdown's argument: nothing more is received.
@@ -87,19 +85,8 @@ pub(super) fn fits_socket(kind: OpKind, argument: u64) -> bool {
 
 fn fits_listen(argument: u64) -> bool {
     let (is_shared, rule) = (argument & SHARED_BIT != 0, argument & RULES);
-    let is_rule = rule == 0 || is_shared && rule_of(argument).is_some();
+    let is_rule = rule == 0 || is_shared && (BY_LOAD..=BY_CONTENT).contains(&rule);
     (1..=BACKLOG_MAX).contains(&(argument & !(SHARED_BIT | RULES))) && is_rule
-}
-
-/// The rule that Listen's argument names.
-pub fn rule_of(argument: u64) -> Option<Rule> {
-    match argument & RULES {
-        BY_LOAD => Some(Rule::LeastLoad),
-        BY_TURN => Some(Rule::RoundRobin),
-        BY_ADDRESS => Some(Rule::Address),
-        BY_CONTENT => Some(Rule::Content(Peek::USUAL)),
-        _ => None,
-    }
 }
 
 /// The bytes of an address, as it is put into the window.

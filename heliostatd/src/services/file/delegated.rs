@@ -22,7 +22,9 @@ use heliostat_abi::file::delegated::OBJECTS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_file::{Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal, Task};
+use heliostat_server_file::{
+    Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal, Task,
+};
 use heliostat_server_loop::{map_window, Event, NewSession, Order};
 use heliostat_service_grant::Holder;
 use tracing::{debug, error};

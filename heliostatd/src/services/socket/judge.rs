@@ -64,7 +64,8 @@ mod tests {
         let rule = Rule { action, rights, users: vec![], groups: vec![], names };
         let rules = Rules(denied.map(|_| rule).into_iter().collect());
         let (rules, subject) = (Arc::new(rules), Subject::new(uid, uid));
-        let judge = ByRules { subject, rules, confined: None, shared: Arc::default(), first_port: 1024 };
+        let judge =
+            ByRules { subject, rules, confined: None, shared: Arc::default(), first_port: 1024 };
         judge.judge(access, NetAddress::new(address.parse().unwrap())).is_ok()
     }
 
