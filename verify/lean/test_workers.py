@@ -204,6 +204,13 @@ def test_threads_of_one_worker_share_its_memory(harness, built, tmp_path, how):
     assert "16 threads" in program.output()
 
 
+def test_more_lanes_than_slots_get_their_turns(harness, built, tmp_path):
+    """Twelve warps of 32 lanes: slots for eight of them."""
+    program = start(harness, ["--root", f"{tmp_path}:rw"], built / "warps", tmp_path)
+    assert program.wait(120) == 0, program.output() + program.errors()
+    assert "12 warps, 0 wrong" in program.output()
+
+
 def test_threads_race_nowhere(harness, built, tmp_path):
     """The same under ThreadSanitizer, which a seal has no room for."""
     source, binary = HERE / "threads.c", tmp_path / "threads"

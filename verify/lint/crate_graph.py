@@ -40,7 +40,7 @@ RULES: dict[str, set[str]] = {
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
     "server/network": LOWER | {"ring", "backend/tcp"},  # lanes on one side, remote peers' sockets on the other
     "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
-    "server/socket": LOWER | {"server/loop", "service/socket", "service/grant", "backend/uring"},  # whose turn a shared listener's next connection is
+    "server/socket": LOWER | {"server/loop", "service/listener", "service/grant", "backend/uring"},  # whose turn a shared listener's next connection is
     "bind/lean": set(),  # C headers as text
     "server/listener": LOWER | {"service/listener"},  # its decisions, carried out on a thread of their own
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others

@@ -69,6 +69,9 @@ pub const NAME_BYTES_MAX: u32 = 4096;
 /// What places, offsets and lengths must be multiples of to reach the device itself: at least what
 /// every disk's driver asks for, and the page that the window consists of.
 pub const DIRECT_GRAIN: u64 = 4096;
+/// Bytes that one Fetch brings at most, however long its pieces are: they are read beside the server
+/// loop, which then copies them in one step.
+pub const FETCH_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that Stat writes into its piece: see [`Facts`].
 pub const FACTS_BYTES: usize = 64;
 

@@ -23,6 +23,9 @@ pub enum Opening {
     Replace,
 }
 
+/// Takes a file's place among the names, and its bytes.
+pub type Each<'a> = dyn FnMut(usize, &[u8]) -> io::Result<()> + 'a;
+
 /// A directory's files, by names without a slash in front.
 pub trait Files: Debug + Send + Sync {
     /// Opens a file.
@@ -36,6 +39,12 @@ pub trait Files: Debug + Send + Sync {
     /// # Errors
     /// As readdir(3) says.
     fn list(&self, name: &str) -> io::Result<Vec<String>>;
+
+    /// Reads whole files and gives each to `each`, in order.
+    ///
+    /// # Errors
+    /// As of [`Files::open`] and [`File::read_at`], and what `each` says.
+    fn read_each(&self, names: &[String], each: &mut Each<'_>) -> io::Result<()>;
 
     /// Removes a file.
     ///
@@ -75,6 +84,17 @@ pub trait File: Debug + Send + Sync {
     /// # Errors
     /// As fsync(2) says.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// Files one after the other, each opened, read and closed.
+///
+/// # Errors
+/// As of [`Files::read_each`].
+pub fn read_in_turn(files: &dyn Files, names: &[String], each: &mut Each<'_>) -> io::Result<()> {
+    for (place, name) in names.iter().enumerate() {
+        each(place, &read_all(files, name)?)?;
+    }
+    Ok(())
 }
 
 /// Bytes that are asked for at once where a file's length is not known: more than most texts have.

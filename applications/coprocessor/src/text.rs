@@ -9,7 +9,7 @@ use tantivy::schema::{Field, STORED, Schema, TEXT, Value};
 use tantivy::{Index, IndexReader, IndexSettings, TantivyDocument, doc};
 
 use crate::directory::FilesDirectory;
-use crate::files::{Files, read_all};
+use crate::files::Files;
 
 /// Memory that the index's writer may fill before it writes a segment.
 const WRITER_BYTES: usize = 64 << 20;
@@ -49,15 +49,15 @@ pub fn index(
     names.retain(|name| name.ends_with(".txt"));
     names.sort();
     let mut done = Indexed::default();
-    for text in names.iter().skip(worker).step_by(workers) {
-        let bytes = read_all(&**files, &format!("{from}/{text}"))?;
+    let own: Vec<String> = names.into_iter().skip(worker).step_by(workers).collect();
+    let paths: Vec<String> = own.iter().map(|text| format!("{from}/{text}")).collect();
+    files.read_each(&paths, &mut |place, bytes| {
         done.files += 1;
         done.bytes += bytes.len();
-        let read = String::from_utf8_lossy(&bytes);
-        writer
-            .add_document(doc!(name => text.as_str(), body => read.as_ref()))
-            .map_err(io::Error::other)?;
-    }
+        let read = String::from_utf8_lossy(bytes);
+        let document = doc!(name => own[place].as_str(), body => read.as_ref());
+        writer.add_document(document).map_err(io::Error::other).map(|_| ())
+    })?;
     writer.commit().map_err(io::Error::other)?;
     writer.wait_merging_threads().map_err(io::Error::other)?;
     Ok(done)

@@ -86,6 +86,9 @@ typedef struct hl_result {
     uint32_t way;        /* 1 cached, 2 filled, 3 from the device, 4 the kernel's cache */
 } hl_result;
 
+/* Fetches that one thread may have under way: all threads together have fewer than HL_SLOTS. */
+#define HL_FETCHES 16
+
 typedef struct hl_ticket { /* an operation under way */
     uint32_t slot, queue;
 } hl_ticket;

@@ -93,6 +93,61 @@ HL_FN int64_t hl_append(hl_lean *lean, hl_object file, const void *from, uint64_
     hl_operation asked = hl_transfer(lean, HL_OP_APPEND, file, 0, from, bytes);
     return bytes ? hl_do(lean, HL_FILES, &asked) : 0;
 }
+/* ---- Whole small files: open, read and close in one operation ---- */
+
+typedef struct hl_fetch {
+    const char *name;
+    uint64_t offset;
+    void *into; /* in the window */
+    uint64_t bytes;
+    hl_ticket ticket;
+    int64_t value; /* an error before it was asked, or 0 */
+} hl_fetch;
+
+/* Asks that files be read, all in one turn of the ring with one bell: 0, or -ESHUTDOWN. Each has to be
+ * ended, with hl_fetch_end. A thread has no more of them under way than HL_FETCHES, or it might wait
+ * for a slot of its own. */
+HL_FN int hl_fetch_begin(hl_lean *lean, hl_fetch *each, uint32_t count)
+{
+    hl_operation asked[8];
+    hl_ticket tickets[8];
+    uint32_t at, filled = 0;
+    int error = 0;
+    for (at = 0; at < count && !error; at++) {
+        hl_fetch *one = &each[at];
+        hl_operation *own = &asked[filled];
+        one->value = hl_take_slot(lean, HL_FILES, 0, &one->ticket);
+        if (one->value) return (int)one->value;
+        *own = hl_transfer(lean, HL_OP_FETCH, hl_nothing(), one->offset, one->into, one->bytes);
+        own->piece[1] = own->piece[0];
+        own->piece[0] = hl_name(lean, hl_scratch(lean, one->ticket), one->name, HL_SCRATCH_BYTES);
+        own->pieces = 2;
+        if (!own->piece[0].bytes) {
+            one->value = one->name[0] ? -HL_ENAMETOOLONG : -HL_ENOENT;
+            hl_free_slot(lean, one->ticket);
+        } else {
+            tickets[filled++] = one->ticket;
+        }
+        if (filled == 8 || (filled && at + 1 == count)) {
+            error = hl_submit(lean, asked, tickets, filled);
+            filled = 0;
+        }
+    }
+    return error;
+}
+/* Waits until a file was read: bytes, fewer than asked at its end only and HL_FETCH_BYTES_MAX at most.
+ * -EOPNOTSUPP where a file has to be opened to be read: names have a rate, say. */
+HL_FN int64_t hl_fetch_end(hl_lean *lean, const hl_fetch *one)
+{
+    return one->value ? one->value : hl_finish(lean, one->ticket, (hl_result *)0);
+}
+HL_FN int64_t hl_fetch_file(hl_lean *lean, const char *name, uint64_t offset, void *into, uint64_t bytes)
+{
+    hl_fetch one = {name, offset, into, bytes, {0, 0}, 0};
+    int error = hl_fetch_begin(lean, &one, 1);
+    return error ? error : hl_fetch_end(lean, &one);
+}
+
 /* An operation on an object without a place in the window. */
 HL_FN int64_t hl_do_plain(hl_lean *lean, uint32_t which, uint32_t kind, hl_object object, uint64_t argument)
 {

@@ -29,6 +29,7 @@
 #define HL_PIECES_MAX 16
 #define HL_TRANSFER_BYTES_MAX 16777216
 #define HL_NAME_BYTES_MAX 4096
+#define HL_FETCH_BYTES_MAX 65536
 
 #define HL_OP_READ 1
 #define HL_OP_WRITE 2
@@ -45,6 +46,7 @@
 #define HL_OP_RENAME 13
 #define HL_OP_READDIR 16
 #define HL_OP_LOCK 17
+#define HL_OP_FETCH 23
 #define HL_OP_CONNECT 224
 #define HL_OP_LISTEN 225
 #define HL_OP_ACCEPT 226
@@ -71,6 +73,11 @@
 #define HL_NOW 4u
 /* Listen: others listen at the address too, and connections are shared out. */
 #define HL_SHARED_LISTENER 65536u
+/* By which rule, with HL_SHARED_LISTENER; without one by the listener's, at first by load. */
+#define HL_BY_LOAD 131072u
+#define HL_BY_TURN 262144u
+#define HL_BY_ADDRESS 393216u
+#define HL_BY_CONTENT 524288u
 /* Shutdown. */
 #define HL_RECEIVING 1u
 #define HL_SENDING 2u

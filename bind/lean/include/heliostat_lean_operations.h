@@ -43,12 +43,13 @@ HL_FN int hl_attach(hl_lean *lean, void *window, void *file_rings, void *socket_
 HL_FN void *hl_payload(const hl_lean *lean) { return lean->window + HL_PAYLOAD_AT; }
 HL_FN uint64_t hl_payload_bytes(const hl_lean *lean) { return lean->window_bytes - HL_PAYLOAD_AT; }
 
-/* A pointer into the window as a piece. One outside of it is no place, which the host refuses. */
+/* A pointer into the window as a piece. One outside of it is no place, and neither is one of more bytes
+ * than an operation moves: both are refused by the host, with EINVAL. */
 HL_FN hl_piece hl_piece_at(const hl_lean *lean, const void *at, uint64_t bytes)
 {
     hl_piece piece;
     piece.offset = (uint64_t)((const uint8_t *)at - lean->window);
-    piece.bytes = (uint32_t)bytes;
+    piece.bytes = bytes > HL_TRANSFER_BYTES_MAX ? 0 : (uint32_t)bytes;
     piece.zero = 0;
     return piece;
 }
@@ -166,26 +167,34 @@ HL_FN int hl_has_completions(const hl_lean *lean, uint32_t which)
 
 /* ---- Operations: begin, look, wait, end ---- */
 
-/* Takes a slot for an operation, from `first` on: 0, or -ESHUTDOWN. Waits while all are taken. */
-HL_FN int hl_take_slot(hl_lean *lean, uint32_t which, uint32_t first, hl_ticket *ticket)
+/* Takes a slot for an operation if one is free, from `first` on: 1, or 0. */
+HL_FN int hl_try_slot(hl_lean *lean, uint32_t which, uint32_t first, hl_ticket *ticket)
 {
     hl_queue *queue = lean->queue[which];
     uint32_t i;
-    if (!lean->rings[which]) return -HL_ENOTSUP;
-    for (;;) {
-        for (i = 0; i < HL_SLOTS; i++) {
-            hl_slot *slot = &queue->slot[(first + i) & (HL_SLOTS - 1)];
-            if (hl_load32(&slot->state) == 0 && hl_cas32(&slot->state, 0, 1) == 0) {
-                hl_store32(&slot->serial, hl_load32(&slot->serial) + 1);
-                ticket->slot = (first + i) & (HL_SLOTS - 1);
-                ticket->queue = which;
-                return 0;
-            }
+    for (i = 0; i < HL_SLOTS; i++) {
+        hl_slot *slot = &queue->slot[(first + i) & (HL_SLOTS - 1)];
+        if (hl_load32(&slot->state) == 0 && hl_cas32(&slot->state, 0, 1) == 0) {
+            hl_store32(&slot->serial, hl_load32(&slot->serial) + 1);
+            ticket->slot = (first + i) & (HL_SLOTS - 1);
+            ticket->queue = which;
+            return 1;
         }
+    }
+    return 0;
+}
+
+/* The same, and waits while all are taken: 0, or -ESHUTDOWN. */
+HL_FN int hl_take_slot(hl_lean *lean, uint32_t which, uint32_t first, hl_ticket *ticket)
+{
+    hl_queue *queue = lean->queue[which];
+    if (!lean->rings[which]) return -HL_ENOTSUP;
+    while (!hl_try_slot(lean, which, first, ticket)) {
         if (hl_is_over(lean, queue)) return -HL_ESHUTDOWN;
         hl_collect(lean, which);
         HL_PAUSE();
     }
+    return 0;
 }
 
 HL_FN void hl_free_slot(hl_lean *lean, hl_ticket ticket)

@@ -13,7 +13,8 @@ HL_FN int64_t hl_connect(hl_lean *lean, const hl_address *to, uint32_t timeout_u
     asked.timeout_us = timeout_us;
     return hl_opened(hl_do_small(lean, HL_SOCKETS, &asked, &address, sizeof address, &result), &result, socket);
 }
-/* Listens at an address, which gets the one that it has then; flags HL_SHARED_LISTENER. */
+/* Listens at an address, which gets the one that it has then; flags HL_SHARED_LISTENER,
+ * and HL_BY_LOAD or others: by which rule connections are shared out. */
 HL_FN int64_t hl_listen(hl_lean *lean, hl_address *at, uint32_t backlog, uint32_t flags, hl_object *listener)
 {
     hl_operation asked = hl_operation_of(HL_OP_LISTEN, hl_nothing());

@@ -41,6 +41,28 @@ HL_FN int64_t hl_warp_write(hl_lean *lean, hl_object file, uint64_t offset, cons
     return hl_warp_do(lean, HL_FILES, &asked);
 }
 
+/* A slot for each lane that asks, or for none of them: who keeps some while it waits for others keeps
+ * them from warps that lack as few. 0, or minus an errno, the same for all lanes. */
+HL_FN int hl_warp_slots(hl_lean *lean, uint32_t which, int asks, hl_ticket *ticket)
+{
+    uint32_t lane;
+    int over = 0, lacks, has;
+    if (!lean->rings[which]) return -HL_ENOTSUP;
+    for (;;) {
+        has = asks && hl_try_slot(lean, which, HL_LANE() * 8, ticket);
+        for (lacks = 0, lane = 0; lane < HL_LANES(); lane++) lacks |= (int)HL_SHUFFLE(asks && !has, lane);
+        if (!lacks) return 0;
+        if (has) hl_free_slot(lean, *ticket);
+        if (HL_LANE() == 0) {
+            over = hl_is_over(lean, lean->queue[which]);
+            hl_collect(lean, which);
+        }
+        over = (int)HL_SHUFFLE(over, 0);
+        if (over) return -HL_ESHUTDOWN;
+        HL_PAUSE();
+    }
+}
+
 /* Each lane's own operation, or none (null): all are submitted in one turn of the ring with one bell,
  * and each lane gets its own result. Every lane writes its record itself, between two steps of the
  * first one. */
@@ -50,16 +72,16 @@ HL_FN int64_t hl_warp_each(hl_lean *lean, uint32_t which, const hl_operation *as
     uint8_t *rings = lean->rings[which];
     uint32_t own = asked ? (uint32_t)hl_span(asked->pieces) : 0, lane;
     uint64_t before = 0, all = 0, head = 0;
-    int error = 0, gone = 0;
+    int gone = 0, error;
     hl_ticket ticket = {0, 0};
-    if (asked) error = hl_take_slot(lean, which, HL_LANE() * 8, &ticket);
+    error = hl_warp_slots(lean, which, asked != 0, &ticket);
+    if (error) return error;
     for (lane = 0; lane < HL_LANES(); lane++) { /* where the lane's record begins */
         uint64_t span = HL_SHUFFLE(own, lane);
         if (lane < HL_LANE()) before += span;
         all += span;
-        gone |= (int)HL_SHUFFLE(error != 0, lane);
     }
-    if (gone || !all) return error ? error : gone ? -HL_ESHUTDOWN : 0;
+    if (!all) return 0;
     if (HL_LANE() == 0) {
         gone = !hl_lock_word(lean, queue, &queue->submit_lock);
         while (!gone && !hl_fits(rings, queue, all)) {

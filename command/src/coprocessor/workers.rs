@@ -1,11 +1,12 @@
 //! All workers: started, watched, started again, and what becomes of the command when they end.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
-use std::time::Duration;
 
 use heliostat_abi::place::Surroundings;
 use heliostat_base::call::poll;
+use heliostat_base::process::PidFd;
 
 use super::grants::Reach;
 use super::session::WorkerSession;
@@ -15,13 +16,19 @@ use super::Fault;
 use crate::args::coprocessor::CoprocessorArguments;
 use crate::say::say;
 
-/// How often ends are looked for. Nobody waits for this but the command's own end.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often ends are looked for where the kernel cannot be asked to tell, in milliseconds.
+const LOOK_MS: i32 = 20;
+/// What a session's connection shows once nobody serves it any more.
+const OVER: i16 = libc::POLLIN | libc::POLLRDHUP;
+/// For ever, to poll(2).
+const FOR_EVER: i32 = -1;
 
 struct Worker {
     number: u32,
     session: WorkerSession,
     child: Child,
+    /// By which its end is heard of; none where the kernel has no descriptor.
+    process: Option<PidFd>,
     restarts: u32,
     watcher: Option<Watcher>,
     is_told: bool,
@@ -42,7 +49,7 @@ pub(super) fn run(
     }
     let mut status = 0;
     while !workers.is_empty() {
-        std::thread::sleep(LOOK);
+        wait(&workers);
         for mut worker in std::mem::take(&mut workers) {
             tell_if_over(&mut worker);
             let ended = worker.child.try_wait();
@@ -83,13 +90,31 @@ fn begin(
         false => None,
     };
     let child = start(arguments, &session, core)?;
-    Ok(Worker { number, session, child, restarts, watcher, is_told: false })
+    // Nobody else waits for it, so that the number is its own.
+    let process = i32::try_from(child.id()).ok().and_then(|pid| PidFd::open(pid).ok());
+    Ok(Worker { number, session, child, process, restarts, watcher, is_told: false })
+}
+
+/// Waits until a worker has ended, or its session.
+fn wait(workers: &[Worker]) {
+    let asked = |fd, events| libc::pollfd { fd, events, revents: 0 };
+    let mut all = Vec::with_capacity(2 * workers.len());
+    for worker in workers {
+        let process = worker.process.iter().map(|process| asked(process.as_raw_fd(), libc::POLLIN));
+        all.extend(process);
+        if !worker.is_told {
+            all.push(asked(worker.session.connection(), OVER));
+        }
+    }
+    let are_heard = workers.iter().all(|worker| worker.process.is_some());
+    // Where it fails, or is interrupted, they are looked at, and it is asked again.
+    let _ = poll(&mut all, if are_heard { FOR_EVER } else { LOOK_MS });
 }
 
 /// Once nobody serves a worker's session any more, it is told: what it waits for ends.
 fn tell_if_over(worker: &mut Worker) {
     let fd = worker.session.connection();
-    let mut asked = [libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 }];
+    let mut asked = [libc::pollfd { fd, events: OVER, revents: 0 }];
     let is_over = poll(&mut asked, 0).is_ok_and(|count| count > 0);
     if is_over && !worker.is_told {
         worker.is_told = true;

@@ -123,8 +123,14 @@ fn process_text(explained: &Value) -> String {
     text.push_str(&store::explain_text(explained));
     text.push_str(&cores_text(&explained["cores"]));
     text.push_str(&network_text(&explained["network"]));
+    text.push_str(&sockets_text(list(explained, "sockets")));
     text.push_str(&refused_text(explained));
     text
+}
+
+/// Who has the sockets of each session that could have them delegated, and why.
+fn sockets_text(sessions: &[Value]) -> String {
+    sessions.iter().map(|one| format!("\nsockets: {}\n", cell(one, "why"))).collect()
 }
 
 /// Where it runs, while cores are parted.

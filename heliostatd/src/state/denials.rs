@@ -53,6 +53,13 @@ impl Denials {
         self.count(uid, right, name, by);
     }
 
+    /// Counts denials whose names were not told, since they came too fast.
+    pub fn note_left_out(&mut self, uid: u32, right: &str, count: u64) {
+        if count > 0 {
+            self.add(uid, right, OTHERS, "it asks too fast for each to be told".to_owned(), count);
+        }
+    }
+
     /// Counts a request that a restricted connection may not make.
     pub fn note_restricted(&mut self, uid: u32, request: &str) {
         self.count(uid, request, "", "the connection is restricted".to_owned());
@@ -70,12 +77,17 @@ impl Denials {
     }
 
     fn count(&mut self, uid: u32, right: &str, name: &str, by: String) {
+        self.add(uid, right, name, by, 1);
+    }
+
+    fn add(&mut self, uid: u32, right: &str, name: &str, by: String, more: u64) {
         let asked =
             DenialKey { uid: Some(uid), right: right.to_owned(), name: name.to_owned(), by };
         let kind = self.place(uid, asked);
         let count = self.counts.entry(kind.clone()).or_default();
-        *count += 1;
-        if is_told(*count) {
+        let before = *count;
+        *count += more;
+        if is_told(before, *count) {
             let DenialKey { uid, right, name, by } = kind;
             info!(uid, right, name, by, count, "denied");
         }
@@ -119,13 +131,9 @@ impl Denials {
     }
 }
 
-/// True for 1, 10, 100, ...
-fn is_told(count: u64) -> bool {
-    let mut rest = count;
-    while rest % 10 == 0 && rest > 0 {
-        rest /= 10;
-    }
-    rest == 1
+/// Whether a count has passed 1, 10, 100, ...
+fn is_told(before: u64, count: u64) -> bool {
+    count.checked_ilog10().is_some_and(|digits| 10u64.pow(digits) > before)
 }
 
 #[cfg(test)]
@@ -167,7 +175,8 @@ mod tests {
 
     #[test]
     fn what_is_frequent_is_told_ever_more_rarely() {
-        let told: Vec<u64> = (0..=100_000).filter(|count| is_told(*count)).collect();
+        let told: Vec<u64> = (1..=100_000).filter(|count| is_told(count - 1, *count)).collect();
         assert_eq!(told, [1, 10, 100, 1000, 10_000, 100_000]);
+        assert!(is_told(0, 7) && is_told(8, 12) && !is_told(12, 99), "counted many at once");
     }
 }

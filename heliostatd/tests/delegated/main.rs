@@ -7,6 +7,7 @@ mod support;
 
 mod again;
 mod bounds;
+mod fetch;
 mod hostile;
 mod locks;
 mod loops;

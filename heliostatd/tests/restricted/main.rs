@@ -10,6 +10,7 @@ mod locks;
 mod memory;
 mod regions;
 mod services;
+mod sockets;
 
 /// A process that a test has started: this program again.
 #[test]

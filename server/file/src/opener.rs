@@ -10,11 +10,12 @@
 //! ```
 //!
 //! Whatever else waits for a file system is done here as well: making and removing names
-//! (`create.rs`, `changes.rs`), and reading directories (`directory.rs`).
+//! (`create.rs`, `changes.rs`), reading directories (`directory.rs`) and whole small files (`fetch.rs`).
 
 mod changes;
 mod create;
 mod directory;
+mod fetch;
 mod judge;
 mod named;
 mod queue;
@@ -44,6 +45,8 @@ thread_local! {
     static UMASK: Result<OwnUmask, BaseErrno> = OwnUmask::part();
 }
 
+/// Files of one session that one thread fetches before others have their turn.
+const FETCHED_AT_ONCE: usize = 16;
 /// How long a file that a lease keeps is asked for again, and how long between.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(1);
@@ -90,14 +93,26 @@ impl Drop for Opener {
     }
 }
 
+/// What one thread does at a time: one name, or several files to fetch of one session.
+type Jobs = Vec<Job<(OpenRequest, Caller)>>;
+
 impl Work for Opening {
     type Queue = Queue<(OpenRequest, Caller)>;
-    type Job = (u64, Job<(OpenRequest, Caller)>);
+    type Job = (u64, Jobs);
     const NAME: &'static str = "opener";
     const THREADS_MAX: usize = THREADS_MAX;
 
     fn next(queue: &mut Self::Queue, now: Instant) -> Option<Self::Job> {
-        queue.take(now)
+        let (ticket, first) = queue.take(now)?;
+        let is_fetch =
+            |(request, _): &(OpenRequest, Caller)| matches!(request.task, Task::Fetch { .. });
+        let session = first.owner.session;
+        let most = if is_fetch(&first.item) { FETCHED_AT_ONCE - 1 } else { 0 };
+        let mut jobs = vec![first];
+        if most > 0 {
+            jobs.extend(queue.take_alike(session, now, (most, is_fetch)));
+        }
+        Some((ticket, jobs))
     }
 
     fn due(queue: &Self::Queue) -> Option<Instant> {
@@ -105,22 +120,45 @@ impl Work for Opening {
     }
 
     /// Asks again later when a lease is in the way and there is time; otherwise tells what was found.
-    fn run(&self, (ticket, job): Self::Job, pool: &Pool<Self>) {
-        let (request, caller) = &job.item;
-        let found = perform(caller, &request.task);
+    fn run(&self, (ticket, jobs): Self::Job, pool: &Pool<Self>) {
+        let found = perform_all(&jobs);
         let now = Instant::now();
-        let is_in_the_way = matches!(found, Err(Refusal::Errno(Errno::AGAIN)));
-        let over = if is_in_the_way && now < job.until {
-            let job = Job { due: now + PAUSE, ..job };
-            pool.with_queue(|queue| queue.put_back(ticket, job).err())
-        } else {
-            pool.with_queue(|queue| queue.release(ticket));
-            Some(job)
+        let is_in_the_way = |found: &Result<Made, Refusal>, job: &Job<_>| {
+            matches!(found, Err(Refusal::Errno(Errno::AGAIN))) && now < job.until
         };
-        let Some(job) = over else { return };
-        let (request, caller) = job.item;
-        self.events.send(Event::Service(FileEvent::Found(request, caller.holder, found)));
+        let (again, told): (Vec<_>, Vec<_>) =
+            jobs.into_iter().zip(found).partition(|(job, found)| is_in_the_way(found, job));
+        let again = again.into_iter().map(|(job, _)| Job { due: now + PAUSE, ..job }).collect();
+        let over = pool.with_queue(|queue| queue.put_back(ticket, again));
+        let over = over.into_iter().map(|job| (job, Err(Errno::AGAIN.into())));
+        for (job, found) in told.into_iter().chain(over) {
+            let (request, caller) = job.item;
+            self.events.send(Event::Service(FileEvent::Found(request, caller.holder, found)));
+        }
     }
+}
+
+/// Does what was taken, in order. Taking a program's rights on costs more than a small file: files to
+/// fetch are read by one session's rights in one go.
+fn perform_all(jobs: &Jobs) -> Vec<Result<Made, Refusal>> {
+    if let [one] = &jobs[..] {
+        let (request, caller) = &one.item;
+        return vec![perform(caller, &request.task)];
+    }
+    let Some((_, caller)) = jobs.first().map(|job| &job.item) else { return Vec::new() };
+    let fetched = rights::act(caller, |root| {
+        let each = jobs.iter().map(|job| match &job.item {
+            (OpenRequest { task: Task::Fetch { name, offset, bytes }, .. }, caller) => {
+                fetch::fetch(root, name, (*offset, *bytes), &*caller.judge).map(Made::Bytes)
+            }
+            _ => Err(Errno::INVAL.into()),
+        });
+        Ok(each.collect())
+    });
+    fetched.unwrap_or_else(|refusal: Refusal| {
+        let errno = refusal.errno();
+        jobs.iter().map(|_| Err(errno.into())).collect()
+    })
 }
 
 /// Does what a session has asked for. Waits as long as the file system does.
@@ -143,6 +181,10 @@ fn perform(caller: &Caller, task: &Task) -> Result<Made, Refusal> {
         }
         Task::Readlink { name } => {
             rights::act(caller, |root| changes::readlink(root, name, judge)).map(Made::Bytes)
+        }
+        Task::Fetch { name, offset, bytes } => {
+            let fetch = |root: &OwnedFd| fetch::fetch(root, name, (*offset, *bytes), judge);
+            rights::act(caller, fetch).map(Made::Bytes)
         }
         Task::Readdir { directory, reading, cookie, bytes } => {
             Ok(Made::Bytes(directory::read(directory, reading, *cookie, *bytes)?))

@@ -56,6 +56,7 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
         | OpKind::Rename
         | OpKind::Symlink
         | OpKind::Readlink
+        | OpKind::Fetch
         | OpKind::Readdir => names::ask_opener(turn, &asked),
     }
 }

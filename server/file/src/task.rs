@@ -26,6 +26,15 @@ pub enum Task {
         /// The link.
         name: Vec<u8>,
     },
+    /// Bytes of a file that is not kept open.
+    Fetch {
+        /// An absolute path.
+        name: Vec<u8>,
+        /// Where in the file.
+        offset: u64,
+        /// So many at most.
+        bytes: usize,
+    },
     /// Entries of an open directory.
     Readdir {
         /// The directory.
@@ -100,7 +109,7 @@ impl Task {
         match self {
             Self::Open { argument, .. } => argument & CREATE != 0,
             Self::Change(change) => matches!(change, Change::Mkdir(..)),
-            Self::Readlink { .. } | Self::Readdir { .. } => false,
+            Self::Readlink { .. } | Self::Fetch { .. } | Self::Readdir { .. } => false,
         }
     }
 
@@ -120,6 +129,16 @@ impl Task {
     /// Whether opening changes something, so that the rules are asked before and not after it.
     pub fn changes_on_open(argument: u64) -> bool {
         argument & (CREATE | TRUNCATE) != 0
+    }
+}
+
+impl Refusal {
+    /// What the program is told.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Errno(errno) => *errno,
+            Self::Denied(_) => Errno::ACCESS,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use heliostat_abi::listener::limits::{PEEKED_MAX, PLUGIN_ASKED_MAX};
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::{Handed, Rule};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_service_listener::Key;
+use heliostat_service_listener::{decides, Key};
 use rustix::event::epoll::EventFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -21,8 +21,6 @@ use crate::state::{Source, State};
 
 /// Connections accepted at once: others want the lock.
 const ACCEPTED_MAX: usize = 16;
-/// A first line ends with it.
-const LINE_END: u8 = b'\n';
 
 impl State {
     /// A listening socket has connections.
@@ -148,9 +146,7 @@ impl State {
         if let Rule::Plugin(peek) = listener.balance.rule() {
             return self.ask(id, handed, fd, bytes, peek, now_ns);
         }
-        let line = bytes.split(|byte| *byte == LINE_END).next().unwrap_or(bytes);
-        let key = if line.is_empty() { Key::None } else { Key::Bytes(line) };
-        self.hand(id, handed, fd, key, now_ns);
+        self.hand(id, handed, fd, Key::of_first(bytes), now_ns);
     }
 
     fn ask(
@@ -229,10 +225,7 @@ fn first_bytes(fd: &OwnedFd, room: &mut [u8], is_end: bool) -> Option<usize> {
     let bytes_max = room.len();
     match rustix::net::recv(fd, &mut *room, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((0, _)) => Some(0),
-        Ok((length, _)) => {
-            let is_enough = length >= bytes_max || is_end || room[..length].contains(&LINE_END);
-            is_enough.then_some(length)
-        }
+        Ok((length, _)) => decides(&room[..length], bytes_max, is_end).then_some(length),
         Err(Errno::AGAIN | Errno::INTR) => None,
         // It was reset: its worker will be told so.
         Err(_) => Some(0),

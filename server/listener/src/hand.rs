@@ -1,11 +1,10 @@
 //! A connection is given to a worker; while no worker has room, nothing more is accepted.
 
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use heliostat_abi::listener::{Handed, Rule};
-use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_service_listener::{Key, Standing, QUEUE_MAX};
+use heliostat_abi::name::ObjectId;
+use heliostat_service_listener::{address_bytes, Key, Standing, QUEUE_MAX};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use tracing::debug;
@@ -16,14 +15,6 @@ use crate::state::{Source, State};
 pub const AUDIT_NS: u64 = 100_000_000;
 /// After a failure that has to do with the whole machine nothing is accepted for so long.
 pub const PAUSE_NS: u64 = 100_000_000;
-
-/// The bytes of an address by which the rule goes.
-pub fn address_bytes(peer: NetAddress) -> [u8; 16] {
-    match peer.ip {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
-}
 
 impl State {
     /// Gives a connection to the worker that the rule names, or keeps it until one has room.

@@ -1,17 +1,18 @@
 //! Accept: in line at a listener, until a connection is this member's.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{OpKind, Operation};
-use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Order, Sessions, Step, Turn};
-use heliostat_service_socket::Member;
+use heliostat_service_listener::Member;
 use rustix::net::sockopt::set_tcp_nodelay;
 
 use super::address::put;
+use super::arrival::Arrival;
 use super::listener::{Listener, Next};
 use super::message::{Arrived, SocketOrder};
+use super::peek;
 use super::socket::Kind;
 use super::sockets::Sockets;
 use super::wait::{wait, For};
@@ -38,8 +39,20 @@ pub(crate) fn accept(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
 /// Hands out what a listener has to those that wait; whether that was anything.
 pub(crate) fn hand_out(sessions: &mut Sessions<Sockets>, listener: &Arc<Listener>) -> bool {
     for handed in 0..AT_ONCE {
-        let Some(Next { member, on, socket, peer }) = listener.next() else { return handed > 0 };
-        let arrived = Arrived { listener: listener.clone(), member, socket, peer };
+        let now_ns = sessions.engine.now_ns;
+        let (member, on, connection) = match listener.next(now_ns) {
+            Next::Given(member, on, connection) => (member, on, connection),
+            Next::Peeked(connection, limits) => {
+                peek::hold(sessions, listener, connection, limits);
+                continue;
+            }
+            Next::Nothing(until_ns) => {
+                let service = &mut sessions.engine.service;
+                until_ns.into_iter().for_each(|at_ns| service.look_at_by(listener, at_ns));
+                return handed > 0;
+            }
+        };
+        let arrived = Arrived { listener: listener.clone(), member, connection };
         if on == sessions.engine.number {
             deliver(sessions, arrived);
         } else if let Some(gate) = sessions.engine.service.gates.get(on) {
@@ -54,9 +67,9 @@ pub(crate) fn hand_out(sessions: &mut Sessions<Sockets>, listener: &Arc<Listener
 /// Gives a connection to a member's first Accept. One that has none any more, or no room, leaves it
 /// to the others.
 pub(crate) fn deliver(sessions: &mut Sessions<Sockets>, arrived: Arrived) {
-    let Arrived { listener, member, socket, peer } = arrived;
-    if let Err(socket) = try_to_deliver(sessions, &listener, member, (socket, peer)) {
-        listener.give_back(member, socket, peer);
+    let Arrived { listener, member, connection } = arrived;
+    if let Err(connection) = try_to_deliver(sessions, &listener, member, connection) {
+        listener.give_back(member, connection);
         sessions.engine.service.look_at(listener);
     }
 }
@@ -65,16 +78,19 @@ fn try_to_deliver(
     sessions: &mut Sessions<Sockets>,
     listener: &Arc<Listener>,
     member: Member,
-    (socket, peer): (OwnedFd, Option<NetAddress>),
-) -> Result<(), OwnedFd> {
-    let Some(seat) = sessions.seat(member.session()) else { return Err(socket) };
-    let Some((session, engine)) = sessions.at(seat) else { return Err(socket) };
-    let Some(operation) = first_accept(session, member.listener()) else { return Err(socket) };
+    mut connection: Arrival,
+) -> Result<(), Arrival> {
+    let Some(seat) = sessions.seat(member.session()) else { return Err(connection) };
+    let Some((session, engine)) = sessions.at(seat) else { return Err(connection) };
+    let Some(operation) = first_accept(session, member.listener()) else { return Err(connection) };
     // It is not waited for any more, whatever becomes of this one.
     session.service.accepting.remove(&operation);
     // As of one that connects. Where it fails the connection is over, which its first read says.
-    let _ = set_tcp_nodelay(&socket, true);
+    let _ = set_tcp_nodelay(&connection.socket, true);
     let kind = Kind::Connection { is_connecting: false, of: Some((listener.clone(), member)) };
+    // Its place is the member's from now on.
+    connection.slot = None;
+    let (peer, socket) = (connection.peer, connection.socket);
     match Sockets::insert(engine, session, seat, socket, kind) {
         Ok(id) => {
             let piece = session.operations.get(operation);
@@ -90,7 +106,7 @@ fn try_to_deliver(
         Err((errno, socket)) => {
             session.end(engine, operation, -i64::from(errno));
             session.ring();
-            Err(socket)
+            Err(Arrival { socket, ..connection })
         }
     }
 }

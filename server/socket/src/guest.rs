@@ -4,18 +4,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::OpKind;
+use heliostat_abi::listener::Rule;
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::socket::Access;
 use heliostat_server_loop::PerSession;
-use heliostat_service_socket::Member;
+use heliostat_service_listener::Member;
 
 use super::budget::Budget;
 use super::listener::Listener;
+use super::refusals::Refusals;
 
 /// Says whether a session may connect to an address, or listen at it: 0, or the errno.
 pub trait Judge: Send + Sync {
     /// Judges one address. Must not wait.
     fn judge(&self, access: Access, address: NetAddress) -> Result<(), i32>;
+
+    /// By which rule connections at an address are shared out, where somebody else than the members
+    /// says so.
+    fn rule(&self, address: NetAddress) -> Option<Rule> {
+        let _ = address;
+        None
+    }
 }
 
 /// A session as the control plane knows it.
@@ -34,6 +43,8 @@ pub struct Guest {
 pub struct Visit {
     /// None until the control plane has said whose it is.
     pub(crate) guest: Option<Guest>,
+    /// What it was refused and nobody has heard of.
+    pub(crate) refusals: Refusals,
     /// Connect's operations, and the sockets that they have made already.
     pub(crate) connecting: HashMap<ObjectId, ObjectId>,
     /// Sockets whose connecting was cut short: nobody knows them.

@@ -5,6 +5,7 @@
 //!                | EAGAIN
 //!                '-> in line at the socket -> an edge in the loop's epoll set -> another turn
 //! Accept -> in line at the listener, which all loops share -> whose turn it is -> a new socket
+//!           (by content: the first bytes are awaited in between, by this loop)
 //! ```
 //!
 //! Sockets are the loop's, non-blocking, and watched for edges from their birth to their end: an
@@ -17,13 +18,17 @@
 
 mod accept;
 mod address;
+mod arrival;
 mod budget;
 mod guest;
+mod held;
 mod lines;
 mod listener;
 mod message;
 mod open;
+mod peek;
 mod poll;
+mod refusals;
 mod serve;
 mod service;
 mod socket;
@@ -36,5 +41,6 @@ pub use budget::{Budget, Slot};
 pub use guest::{Guest, Judge};
 pub use listener::{ListenerMembers, Listeners};
 pub use message::{Arrived, SocketEvent, SocketOrder};
+pub use refusals::Refusals;
 pub use sockets::Sockets;
 pub use watch::Watch;

@@ -1,45 +1,54 @@
 //! Listeners, which sessions on all loops may share.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use heliostat_abi::listener::rule::Peek;
+use heliostat_abi::listener::Rule;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_service_socket::{Member, Rule, Shares};
+use heliostat_service_listener::{Member, Shares, Turn, BOUND_NS};
 use rustix::io::Errno;
 use rustix::net::{acceptfrom_with, SocketFlags};
 
 use super::address::from_any;
+use super::arrival::Arrival;
+use super::budget::{Budget, Slot};
 
-/// Connections that came back because whoever they were for had left; more are not accepted before
-/// these have found somebody.
-const RETURNED_MAX: usize = 64;
+/// Connections that wait for the member that the rule names, or that came back because whoever they
+/// were for had left; more are not accepted before these have found somebody.
+const READY_MAX: usize = 64;
 
 /// One listening socket.
 pub(crate) struct Listener {
     pub socket: OwnedFd,
     /// By which it is found; none where it is one session's alone.
-    pub key: Option<Key>,
+    pub key: Option<ListenerKey>,
     pub address: NetAddress,
+    /// Of its user: where a connection that is nobody's yet counts.
+    pub budget: Arc<Budget>,
+    _slot: Slot,
     state: Mutex<State>,
 }
 
 /// By which sessions find the listener that they share: user and address.
-pub(crate) type Key = (u32, NetAddress);
+pub(crate) type ListenerKey = (u32, NetAddress);
 
-#[derive(Default)]
 struct State {
     shares: Shares,
-    /// Accepted, and whoever it was for did not wait any more.
-    returned: VecDeque<(OwnedFd, Option<NetAddress>)>,
+    /// Accepted, and nobody's yet, in the order in which it was known whose they should be.
+    ready: VecDeque<Arrival>,
 }
 
-/// A connection, and whose it is.
-pub(crate) struct Next {
-    pub member: Member,
-    pub on: usize,
-    pub socket: OwnedFd,
-    pub peer: Option<NetAddress>,
+/// What is next at a listener.
+pub(crate) enum Next {
+    /// A connection, and whose it is, on which loop.
+    Given(Member, usize, Arrival),
+    /// A connection whose first bytes decide.
+    Peeked(Arrival, Peek),
+    /// Nothing now; perhaps at this time, whatever happens.
+    Nothing(Option<u64>),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -48,13 +57,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Listener {
-    pub fn new(socket: OwnedFd, key: Option<Key>, address: NetAddress) -> Arc<Listener> {
-        let state = State { shares: Shares::new(Rule::LeastLoad), returned: VecDeque::new() };
-        Arc::new(Listener { socket, key, address, state: Mutex::new(state) })
+    pub fn new(
+        socket: OwnedFd,
+        key: Option<ListenerKey>,
+        address: NetAddress,
+        (budget, slot): (Arc<Budget>, Slot),
+    ) -> Arc<Listener> {
+        let shares = Shares::new(Rule::LeastLoad, RandomState::new().hash_one(address));
+        let state = Mutex::new(State { shares, ready: VecDeque::new() });
+        Arc::new(Listener { socket, key, address, budget, _slot: slot, state })
     }
 
-    pub fn join(&self, member: Member, on: usize) {
-        lock(&self.state).shares.join(member, on);
+    /// A member joins, and perhaps says by which rule connections to come are shared out.
+    pub fn join(&self, member: Member, on: usize, rule: Option<Rule>) {
+        let mut state = lock(&self.state);
+        state.shares.join(member, on);
+        if let Some(rule) = rule {
+            state.shares.set_rule(rule);
+        }
     }
 
     /// A member leaves; whether it was the last.
@@ -74,34 +94,60 @@ impl Listener {
     }
 
     /// Whether a connection that was accepted waits for somebody.
-    pub fn has_returned(&self) -> bool {
-        !lock(&self.state).returned.is_empty()
+    pub fn has_ready(&self) -> bool {
+        !lock(&self.state).ready.is_empty()
     }
 
     pub fn ended(&self, member: Member) {
         lock(&self.state).shares.ended(member);
     }
 
-    /// The next connection and the member that waits for it; `None` while there is none of one.
-    pub fn next(&self) -> Option<Next> {
+    /// The next connection and the member that waits for it. The kernel is asked for one only while
+    /// somebody waits.
+    pub fn next(&self, now_ns: u64) -> Next {
         let mut state = lock(&self.state);
-        let (member, on) = state.shares.choose()?;
-        match state.returned.pop_front().or_else(|| self.accept()) {
-            Some((socket, peer)) => Some(Next { member, on, socket, peer }),
-            None => {
-                state.shares.ended(member);
-                state.shares.wait(member);
-                None
+        let mut until_ns = None;
+        for at in 0..state.ready.len() {
+            match state.choose(at, now_ns) {
+                Turn::Of(member, on) => {
+                    if let Some(arrival) = state.ready.remove(at) {
+                        return Next::Given(member, on, arrival);
+                    }
+                }
+                Turn::Later => {
+                    let late_ns = state.ready[at].since_ns + BOUND_NS;
+                    until_ns = Some(until_ns.map_or(late_ns, |other: u64| other.min(late_ns)));
+                }
+                Turn::Nobody => return Next::Nothing(None),
             }
         }
+        while state.ready.len() < READY_MAX && state.shares.is_waited_for() {
+            let Some(arrival) = self.accept(now_ns) else { break };
+            let rule = state.shares.rule();
+            if let Some(peek) = rule.peek() {
+                return Next::Peeked(arrival, peek);
+            }
+            let arrival = arrival.by_rule(rule);
+            match state.shares.choose(arrival.key()) {
+                Turn::Of(member, on) => return Next::Given(member, on, arrival),
+                Turn::Later | Turn::Nobody => {
+                    let late_ns = arrival.since_ns + BOUND_NS;
+                    until_ns = Some(until_ns.map_or(late_ns, |other: u64| other.min(late_ns)));
+                    state.ready.push_back(arrival);
+                }
+            }
+        }
+        Next::Nothing(until_ns)
     }
 
     /// One that the kernel has. A peer that has gone already is none, and the next one's turn.
-    fn accept(&self) -> Option<(OwnedFd, Option<NetAddress>)> {
+    fn accept(&self, now_ns: u64) -> Option<Arrival> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
             match acceptfrom_with(&self.socket, flags) {
-                Ok((socket, peer)) => return Some((socket, peer.and_then(from_any))),
+                Ok((socket, peer)) => {
+                    return Some(Arrival::new(socket, peer.and_then(from_any), now_ns));
+                }
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 // Nothing there; or no descriptor, which the next edge or Accept tries again.
                 Err(_) => return None,
@@ -109,18 +155,38 @@ impl Listener {
         }
     }
 
-    /// A connection could not be delivered: it is the next one's.
-    pub fn give_back(&self, member: Member, socket: OwnedFd, peer: Option<NetAddress>) {
+    /// It is known by what it is decided whose this connection is.
+    pub fn put_ready(&self, arrival: Arrival) {
+        lock(&self.state).ready.push_back(arrival);
+    }
+
+    /// A connection could not be delivered: it is the next one's. There are never more of them than
+    /// Accepts were waited for.
+    pub fn give_back(&self, member: Member, arrival: Arrival) {
         let mut state = lock(&self.state);
         state.shares.ended(member);
-        if state.returned.len() < RETURNED_MAX {
-            state.returned.push_back((socket, peer));
-        }
+        state.ready.push_front(arrival);
     }
 
     fn state(&self) -> ListenerMembers {
         let state = lock(&self.state);
-        ListenerMembers { address: self.address, members: state.shares.each().collect() }
+        let (rule, members) = (state.shares.rule(), state.shares.each().collect());
+        ListenerMembers { address: self.address, rule, kept: state.ready.len(), members }
+    }
+}
+
+impl State {
+    /// Whose a connection is that was accepted; where it has waited for too long, somebody else's.
+    fn choose(&mut self, at: usize, now_ns: u64) -> Turn {
+        let arrival = &self.ready[at];
+        let is_late = now_ns >= arrival.since_ns + BOUND_NS;
+        let mut turn = self.shares.choose(arrival.key());
+        // Each is passed over once, so that somebody who waits is found.
+        while turn == Turn::Later && is_late {
+            self.shares.pass_over(arrival.key());
+            turn = self.shares.choose(arrival.key());
+        }
+        turn
     }
 }
 
@@ -128,28 +194,35 @@ impl Listener {
 pub struct ListenerMembers {
     /// Where it listens.
     pub address: NetAddress,
+    /// By which rule connections are shared out.
+    pub rule: Rule,
+    /// Connections that wait for the member that the rule names.
+    pub kept: usize,
     /// Each member's session, with how many connections it has and waits for.
     pub members: Vec<(ObjectId, u32, u32)>,
 }
 
 /// The shared listeners of all loops.
 #[derive(Default)]
-pub struct Listeners(Mutex<HashMap<Key, Arc<Listener>>>);
+pub struct Listeners(Mutex<HashMap<ListenerKey, Arc<Listener>>>);
 
 impl Listeners {
-    /// The one at an address, or the one that `open` makes there.
-    pub(crate) fn find_or(
+    /// Joins the one at an address, or the one that `open` makes there. Nobody leaves one meanwhile,
+    /// and one that was made in vain is not there.
+    pub(crate) fn share<T>(
         &self,
-        key: Key,
+        key: ListenerKey,
         open: impl FnOnce() -> Result<Arc<Listener>, i32>,
-    ) -> Result<Arc<Listener>, i32> {
+        join: impl FnOnce(&Arc<Listener>) -> Result<T, i32>,
+    ) -> Result<T, i32> {
         let mut all = lock(&self.0);
         if let Some(found) = all.get(&key) {
-            return Ok(found.clone());
+            return join(found);
         }
         let made = open()?;
-        all.insert(made.key.unwrap_or(key), made.clone());
-        Ok(made)
+        let joined = join(&made)?;
+        all.insert(made.key.unwrap_or(key), made);
+        Ok(joined)
     }
 
     /// A member leaves a listener, which ends with its last one.

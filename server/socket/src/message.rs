@@ -1,21 +1,21 @@
 //! What loops of sockets are told, and what they tell.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::socket::Access;
-use heliostat_service_socket::Member;
+use heliostat_service_listener::Member;
 
+use super::arrival::Arrival;
 use super::guest::Guest;
 use super::listener::Listener;
+use super::refusals::Refusals;
 
 /// A connection that was accepted for a member of a listener.
 pub struct Arrived {
     pub(crate) listener: Arc<Listener>,
     pub(crate) member: Member,
-    pub(crate) socket: OwnedFd,
-    pub(crate) peer: Option<NetAddress>,
+    pub(crate) connection: Arrival,
 }
 
 /// To a server loop.
@@ -28,6 +28,6 @@ pub enum SocketOrder {
 
 /// From a server loop.
 pub enum SocketEvent {
-    /// A session was refused an address.
-    Refused(ObjectId, Access, NetAddress),
+    /// A session was refused an address. No other of its refusals is told until these are taken.
+    Refused(ObjectId, Access, NetAddress, Refusals),
 }

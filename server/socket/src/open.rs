@@ -1,19 +1,25 @@
 //! Connect and Listen: new sockets, for who may reach their address.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use heliostat_abi::file::delegated::Operation;
+use heliostat_abi::listener::rule::Peek;
+use heliostat_abi::listener::Rule;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::socket::operation::{BACKLOG_MAX, SHARED_BIT};
+use heliostat_abi::socket::operation::{
+    BACKLOG_MAX, BY_ADDRESS, BY_CONTENT, BY_LOAD, BY_TURN, RULES, SHARED_BIT,
+};
 use heliostat_abi::socket::Access;
 use heliostat_server_loop::{Parts, Step, Turn};
-use heliostat_service_socket::Member;
+use heliostat_service_listener::Member;
 use rustix::io::Errno;
 use rustix::net::{self, sockopt, AddressFamily, SocketFlags, SocketType};
 
 use super::address::{own_of, put, socket_address, take};
+use super::budget::Budget;
 use super::guest::Guest;
-use super::listener::Listener;
+use super::listener::{Listener, ListenerKey};
 use super::message::SocketEvent;
 use super::socket::Kind;
 use super::sockets::Sockets;
@@ -83,30 +89,56 @@ pub(crate) fn listen(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
         Ok(judged) => judged,
         Err(errno) => return turn.fail(errno),
     };
-    let backlog = (asked.argument & !SHARED_BIT).min(BACKLOG_MAX) as i32;
     let is_shared = asked.argument & SHARED_BIT != 0;
+    let key = is_shared.then_some((guest.user, at));
+    let open = || {
+        let backlog = (asked.argument & !(SHARED_BIT | RULES)).min(BACKLOG_MAX) as i32;
+        let opened = open_listener(at, backlog, key, guest.budget.clone());
+        opened.map_err(|errno| errno.raw_os_error())
+    };
     let listeners = turn.engine.service.listeners.clone();
-    let open = |key| open_listener(at, backlog, key).map_err(|errno| errno.raw_os_error());
-    let found = match is_shared {
-        true => listeners.find_or((guest.user, at), || open(Some((guest.user, at)))),
-        false => open(None),
+    let rule = rule_of(asked.argument);
+    let joined = match key {
+        Some(key) => listeners.share(key, open, |listener| join(turn, listener, &guest, rule)),
+        None => open().and_then(|listener| join(turn, &listener, &guest, rule)),
     };
-    let listener = match found {
-        Ok(listener) => listener,
-        Err(errno) => return turn.fail(errno),
-    };
-    let Ok(descriptor) = listener.socket.try_clone() else { return turn.fail(libc::ENFILE) };
-    let address = listener.address;
-    let kind = Kind::Listener(listener.clone());
-    let id = match Sockets::insert(turn.engine, turn.session, turn.id.seat, descriptor, kind) {
-        Ok(id) => id,
-        Err((errno, _)) => return turn.fail(errno),
-    };
-    listener.join(Member::new(turn.session.id, id), turn.engine.number);
-    if let Some(piece) = asked.pieces.as_slice().first() {
-        put(&turn.session.window, piece, address);
+    match joined {
+        Ok((id, address)) => {
+            if let Some(piece) = asked.pieces.as_slice().first() {
+                put(&turn.session.window, piece, address);
+            }
+            end_with_socket(turn, id)
+        }
+        Err(errno) => turn.fail(errno),
     }
-    end_with_socket(turn, id)
+}
+
+/// The rule that Listen's argument names.
+fn rule_of(argument: u64) -> Option<Rule> {
+    match argument & RULES {
+        BY_LOAD => Some(Rule::LeastLoad),
+        BY_TURN => Some(Rule::RoundRobin),
+        BY_ADDRESS => Some(Rule::Address),
+        BY_CONTENT => Some(Rule::Content(Peek::USUAL)),
+        _ => None,
+    }
+}
+
+/// Makes the session a member of a listener: its name for it, and the address.
+fn join(
+    turn: &mut Turn<'_, Sockets>,
+    listener: &Arc<Listener>,
+    guest: &Guest,
+    rule: Option<Rule>,
+) -> Result<(ObjectId, NetAddress), i32> {
+    let descriptor = listener.socket.try_clone().map_err(|_| libc::ENFILE)?;
+    let kind = Kind::Listener(listener.clone());
+    let inserted = Sockets::insert(turn.engine, turn.session, turn.id.seat, descriptor, kind);
+    let id = inserted.map_err(|(errno, _)| errno)?;
+    // Who runs the node has the last word on what it has configured.
+    let rule = guest.judge.rule(listener.address).or(rule);
+    listener.join(Member::new(turn.session.id, id), turn.engine.number, rule);
+    Ok((id, listener.address))
 }
 
 /// The address in an operation's piece and whose session it is, where that one may reach it.
@@ -119,7 +151,11 @@ fn judged(
     let piece = asked.pieces.as_slice().first().ok_or(libc::EINVAL)?;
     let address = take(&turn.session.window, piece).ok_or(libc::EINVAL)?;
     if let Err(errno) = guest.judge.judge(access, address) {
-        turn.engine.tell(SocketEvent::Refused(turn.session.id, access, address));
+        let refusals = &turn.session.service.refusals;
+        if refusals.add() {
+            let event = SocketEvent::Refused(turn.session.id, access, address, refusals.clone());
+            turn.engine.tell(event);
+        }
         return Err(errno);
     }
     Ok((address, guest))
@@ -134,8 +170,11 @@ fn new_socket(address: NetAddress) -> Result<OwnedFd, Errno> {
 fn open_listener(
     at: NetAddress,
     backlog: i32,
-    key: Option<(u32, NetAddress)>,
-) -> Result<std::sync::Arc<Listener>, Errno> {
+    key: Option<ListenerKey>,
+    budget: Arc<Budget>,
+) -> Result<Arc<Listener>, Errno> {
+    // The listener has a descriptor of its own, beside those of its members.
+    let slot = budget.take().ok_or(Errno::NFILE)?;
     let socket = new_socket(at)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     net::bind(&socket, &socket_address(at))?;
@@ -143,5 +182,5 @@ fn open_listener(
     let address = own_of(&socket).unwrap_or(at);
     // Who asks for any port gets one, and others find it by that.
     let key = key.map(|(user, _)| (user, address));
-    Ok(Listener::new(socket, key, address))
+    Ok(Listener::new(socket, key, address, (budget, slot)))
 }

@@ -81,7 +81,7 @@ fn look(session: &Session<Sockets>, entries: &mut [PollEntry]) -> i64 {
     }
     for entry in entries.iter_mut().filter(|entry| entry.wanted & POLL_IN != 0) {
         let socket = session.objects.get(entry.socket);
-        if socket.and_then(Socket::listener).is_some_and(|listener| listener.has_returned()) {
+        if socket.and_then(Socket::listener).is_some_and(|listener| listener.has_ready()) {
             entry.found |= POLL_IN;
         }
     }

@@ -10,8 +10,8 @@ use super::guest::Visit;
 use super::message::{SocketEvent, SocketOrder};
 use super::socket::Socket;
 use super::sockets::Sockets;
-use super::watch::{Edge, Watch};
-use super::{accept, serve};
+use super::watch::{Edge, Watch, Watched};
+use super::{accept, peek, serve};
 
 /// How long until the set is looked at, where the kernel could not be asked to tell.
 const LOOK_NS: u64 = 1_000_000;
@@ -38,7 +38,8 @@ impl Parts for Sockets {
     }
 
     fn next_ns(&self) -> Option<u64> {
-        self.look_ns
+        let late = self.late.iter().map(|(at, _)| *at).min();
+        [self.look_ns, late, self.held.first().map(|id| id.until_ns)].into_iter().flatten().min()
     }
 }
 
@@ -65,6 +66,8 @@ impl Service for Sockets {
             sessions.engine.service.look_ns = None;
             take_edges(sessions);
         }
+        peek::pass_time(&mut sessions.engine.service, now_ns);
+        sessions.engine.service.look_at_late(now_ns);
         settle(sessions);
     }
 
@@ -125,8 +128,16 @@ fn take_edges(sessions: &mut Sessions<Sockets>) {
 }
 
 fn attend(sessions: &mut Sessions<Sockets>, edge: Edge) {
-    let Some((session, engine)) = sessions.at(edge.of.seat) else { return };
-    let Some(socket) = session.objects.get_mut(edge.of.socket) else { return };
+    let (seat, socket) = match edge.of {
+        Watched::Socket { seat, socket } => (seat, socket),
+        Watched::Held(id) => {
+            let now_ns = sessions.engine.now_ns;
+            return peek::attend(&mut sessions.engine.service, id, edge.is_end, now_ns);
+        }
+        Watched::Unnamed => return,
+    };
+    let Some((session, engine)) = sessions.at(seat) else { return };
+    let Some(socket) = session.objects.get_mut(socket) else { return };
     let mut due = socket.pollers.take();
     if edge.writable {
         due.extend(socket.writers.take());
@@ -138,7 +149,7 @@ fn attend(sessions: &mut Sessions<Sockets>, edge: Edge) {
     }
     session.hear(engine.now_ns);
     for operation in due {
-        sessions.resume(OperationId { seat: edge.of.seat, operation });
+        sessions.resume(OperationId { seat, operation });
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Object;
-use heliostat_service_socket::Member;
+use heliostat_service_listener::Member;
 
 use super::budget::Slot;
 use super::lines::Line;

@@ -1,12 +1,13 @@
 //! A loop's part of the service: its sockets, what it watches, and the listeners of all loops.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Gate, Session};
-use heliostat_service_socket::Member;
+use heliostat_service_listener::Member;
 
+use super::held::HeldConnections;
 use super::lines::Line;
 use super::listener::{Listener, Listeners};
 use super::socket::{Kind, Socket};
@@ -28,6 +29,10 @@ pub struct Sockets {
     pub(crate) gates: Arc<[Gate<Sockets>]>,
     /// Listeners that may have something for somebody.
     pub(crate) to_look_at: Vec<Arc<Listener>>,
+    /// Listeners where something is to be given to another from this time on.
+    pub(crate) late: Vec<(u64, Weak<Listener>)>,
+    /// Connections whose first bytes are awaited.
+    pub(crate) held: HeldConnections,
     /// Sessions of which an operation was cut short.
     pub(crate) cut: Vec<ObjectId>,
 }
@@ -47,6 +52,8 @@ impl Sockets {
             listeners,
             gates,
             to_look_at: Vec::new(),
+            late: Vec::new(),
+            held: HeldConnections::default(),
             cut: Vec::new(),
         }
     }
@@ -56,6 +63,26 @@ impl Sockets {
         if !self.to_look_at.iter().any(|other| Arc::ptr_eq(other, &listener)) {
             self.to_look_at.push(listener);
         }
+    }
+
+    /// A listener is to be looked at, at this time at the latest.
+    pub(crate) fn look_at_by(&mut self, listener: &Arc<Listener>, at_ns: u64) {
+        let is_it = |(_, other): &&mut (u64, Weak<Listener>)| {
+            std::ptr::eq(other.as_ptr(), Arc::as_ptr(listener))
+        };
+        match self.late.iter_mut().find(is_it) {
+            Some((other_ns, _)) => *other_ns = at_ns.min(*other_ns),
+            None => self.late.push((at_ns, Arc::downgrade(listener))),
+        }
+    }
+
+    /// Listeners are looked at whose time has come.
+    pub(crate) fn look_at_late(&mut self, now_ns: u64) {
+        let (due, later) =
+            std::mem::take(&mut self.late).into_iter().partition(|(at_ns, _)| *at_ns <= now_ns);
+        self.late = later;
+        let due: Vec<(u64, Weak<Listener>)> = due;
+        due.into_iter().filter_map(|(_, it)| it.upgrade()).for_each(|it| self.look_at(it));
     }
 
     /// Gives a session a socket and watches it: its name, or the errno and what would have been one.
@@ -93,7 +120,7 @@ impl Sockets {
         }
         match session.objects.insert(socket) {
             Ok(id) => {
-                watch.name(watched, Watched { seat, socket: id });
+                watch.name(watched, Watched::Socket { seat, socket: id });
                 Ok(id)
             }
             // Not met: there was room. The watch ends with its descriptor.

@@ -10,16 +10,22 @@ use heliostat_abi::table::Table;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
 
+use super::held::HeldId;
+
 /// Events taken at once.
 const EVENTS_AT_ONCE: usize = 256;
 /// Sockets that one loop watches: more than all of its sessions may have.
 const WATCHED_MAX: usize = 1 << 20;
 
-/// Which socket of which session: places in the loop and in the session.
+/// What is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Watched {
-    pub seat: ObjectId,
-    pub socket: ObjectId,
+pub(crate) enum Watched {
+    /// It is not said yet.
+    Unnamed,
+    /// A socket of a session: places in the loop and in the session.
+    Socket { seat: ObjectId, socket: ObjectId },
+    /// A connection that is nobody's yet.
+    Held(HeldId),
 }
 
 /// What has happened to one.
@@ -28,6 +34,8 @@ pub(crate) struct Edge {
     pub of: Watched,
     pub readable: bool,
     pub writable: bool,
+    /// Nothing more will come.
+    pub is_end: bool,
 }
 
 /// The set.
@@ -53,8 +61,7 @@ impl Watch {
 
     /// Watches a socket; its session and its name are said when it has one (`name`).
     pub(crate) fn add(&mut self, socket: impl AsFd) -> Option<ObjectId> {
-        let nobody = Watched { seat: ObjectId::default(), socket: ObjectId::default() };
-        let id = self.watched.insert(nobody).ok()?;
+        let id = self.watched.insert(Watched::Unnamed).ok()?;
         let data = EventData::new_u64(u64::from(id.generation) << 32 | u64::from(id.index));
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if epoll::add(&self.epoll, socket, data, flags).is_err() {
@@ -72,7 +79,10 @@ impl Watch {
 
     /// The name of a socket in its session.
     pub(crate) fn name_of(&self, id: ObjectId) -> Option<ObjectId> {
-        self.watched.get(id).map(|watched| watched.socket)
+        match self.watched.get(id) {
+            Some(Watched::Socket { socket, .. }) => Some(*socket),
+            _ => None,
+        }
     }
 
     /// Ends a watch. The descriptor may be one of several of its socket, so closing it is not enough.
@@ -98,6 +108,7 @@ impl Watch {
                 of: *watched.get(id)?,
                 readable: is_over || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
                 writable: is_over || flags.contains(EventFlags::OUT),
+                is_end: is_over || flags.contains(EventFlags::RDHUP),
             })
         });
         edges.collect()

@@ -83,7 +83,7 @@ fn garbage_on_the_rings_of_one_session_is_answered_and_others_go_on() {
         of.end(&bad);
     }
     of.sweep(4);
-    assert_eq!(of.budget.used(), 2, "what hostile sessions had is closed");
+    assert_eq!(of.budget.used(), 3, "what hostile sessions had is closed");
     let told = of.events.try_iter();
     assert!(told.into_iter().all(|event| matches!(
         event,
@@ -135,7 +135,7 @@ fn peers_that_reset_stall_or_leave_half_end_their_own_operations_only() {
     of.end(&one);
     of.sweep(4);
     is_served(&mut of, &mut good);
-    assert_eq!(of.budget.used(), 2);
+    assert_eq!(of.budget.used(), 3);
 }
 
 #[test]

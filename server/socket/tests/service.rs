@@ -10,6 +10,9 @@ use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::socket::operation::{
     PollEntry, OWN, PEER, POLL_IN, POLL_OUT, POLL_UNKNOWN, RECEIVING, SENDING, SHARED_BIT,
 };
+use heliostat_abi::socket::Access;
+use heliostat_server_loop::Event;
+use heliostat_server_socket::SocketEvent;
 use support::{accept, connect, listen, operation, plain, receive, send, Loop, One};
 
 fn to(address: NetAddress) -> SocketAddr {
@@ -77,7 +80,14 @@ fn what_the_rules_refuse_is_told_and_not_done() {
     one.put_address(0, "127.0.0.1:1".parse().unwrap());
     assert_eq!(of.ask(&mut one, connect(0)), errno(libc::EACCES));
     assert_eq!(of.ask(&mut one, listen(4)), errno(libc::EACCES));
-    assert_eq!(of.events.try_iter().count(), 2);
+    (0..50).for_each(|_| assert_eq!(of.ask(&mut one, connect(0)), errno(libc::EACCES)));
+    let told: Vec<_> = of.events.try_iter().collect();
+    let [Event::Service(SocketEvent::Refused(_, Access::Connect, _, refusals))] = &told[..] else {
+        panic!("one is told until it is heard of");
+    };
+    assert_eq!(refusals.take(), 51, "the others are counted");
+    assert_eq!(of.ask(&mut one, listen(4)), errno(libc::EACCES));
+    assert_eq!(of.events.try_iter().count(), 1);
     one.window.copy_in(0, &[9; 24]).unwrap();
     assert_eq!(of.ask(&mut one, connect(0)), errno(libc::EINVAL), "no address");
 }
@@ -197,7 +207,7 @@ fn what_a_member_that_ends_had_not_taken_is_the_others() {
 
 #[test]
 fn no_more_sockets_than_there_may_be_and_the_connection_waits_for_a_place() {
-    let mut of = Loop::with_sockets(2);
+    let mut of = Loop::with_sockets(3);
     let mut one = of.session();
     let (listener, address) = of.listener(&mut one, 16);
     let _first = TcpStream::connect(to(address)).unwrap();

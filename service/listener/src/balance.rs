@@ -4,12 +4,10 @@
 //! nobody is chosen, and the connection stays with the kernel until one is taken: the later it is
 //! decided who takes a connection, the better it is known who is free.
 
-use std::cmp::Reverse;
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::ObjectId;
 
+use crate::choice::{Candidate, Choice, Key, BOUND_NS};
 use crate::seat::{Seat, Standing};
 
 /// Connections that a worker has been given and has not taken: so many that a program that takes all
@@ -17,46 +15,29 @@ use crate::seat::{Seat, Standing};
 pub const QUEUE_MAX: u64 = 8;
 /// A worker that takes nothing for so long is passed over.
 const TAKE_NS: u64 = 200_000_000;
-/// The same where the rule says which worker it is to be.
-const TAKE_BOUND_NS: u64 = 1_000_000_000;
-
-/// What a decision may go by, beside load and turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Key<'a> {
-    /// Nothing.
-    None,
-    /// Bytes: those of an address, or the first of a connection. Equal ones go to one worker.
-    Bytes(&'a [u8]),
-    /// The place that a plug-in has named.
-    Place(u32),
-}
 
 /// The workers of one listener.
 #[derive(Clone, Debug)]
 pub struct Balance {
-    rule: Rule,
+    choice: Choice,
     /// In order of place.
     seats: Vec<Seat>,
-    /// The place whose turn it is, or the next one.
-    turn: u32,
-    /// So that nobody outside can aim at one worker.
-    seed: u64,
 }
 
 impl Balance {
     /// A listener without workers.
     pub fn new(rule: Rule, seed: u64) -> Balance {
-        Balance { rule, seats: Vec::new(), turn: 0, seed }
+        Balance { choice: Choice::new(rule, seed), seats: Vec::new() }
     }
 
     /// The rule.
     pub fn rule(&self) -> Rule {
-        self.rule
+        self.choice.rule()
     }
 
     /// Another rule for connections to come.
     pub fn set_rule(&mut self, rule: Rule) {
-        self.rule = rule;
+        self.choice.set_rule(rule);
     }
 
     /// The workers, in order of place.
@@ -90,45 +71,19 @@ impl Balance {
     pub fn choose(&mut self, key: Key<'_>, now_ns: u64) -> Option<ObjectId> {
         let has_room =
             |seat: &&Seat| seat.standing == Standing::Ready && seat.untaken() < QUEUE_MAX;
-        let best = |seats: &mut dyn Iterator<Item = &Seat>| self.best(key, seats);
         let mut awake = self.seats.iter().filter(has_room).filter(|it| !it.is_passed_over(now_ns));
-        let chosen = best(&mut awake).or_else(|| best(&mut self.seats.iter().filter(has_room)))?;
-        self.turn = chosen.1 + 1;
-        Some(chosen.0)
-    }
-
-    fn best(
-        &self,
-        key: Key<'_>,
-        seats: &mut dyn Iterator<Item = &Seat>,
-    ) -> Option<(ObjectId, u32)> {
-        let distance = |seat: &Seat| seat.place.wrapping_sub(self.turn);
-        let by_load = |seat: &Seat| (seat.load.value(), distance(seat));
-        let found = match (self.rule, key) {
-            (Rule::RoundRobin, _) => seats.min_by_key(|seat| distance(seat)),
-            (Rule::Address | Rule::Content(_), Key::Bytes(bytes)) => {
-                seats.max_by_key(|seat| (self.weight(seat.place, bytes), Reverse(seat.place)))
-            }
-            (Rule::Plugin(_), Key::Place(place)) => {
-                seats.min_by_key(|seat| (seat.place != place, by_load(seat)))
-            }
-            _ => seats.min_by_key(|seat| by_load(seat)),
-        };
-        found.map(|seat| (seat.worker, seat.place))
-    }
-
-    /// Rendezvous hashing: who leaves takes only its own keys along, to all others alike.
-    fn weight(&self, place: u32, bytes: &[u8]) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.seed, place, bytes).hash(&mut hasher);
-        hasher.finish()
+        let chosen = self.choice.best(key, &mut awake);
+        let chosen =
+            chosen.or_else(|| self.choice.best(key, self.seats.iter().filter(has_room)))?;
+        let (worker, place) = (chosen.worker, chosen.place);
+        self.choice.took(place);
+        Some(worker)
     }
 
     /// Workers that have left something in their queues for too long although another has room and
     /// has nothing to take: what they have not taken is better given to those.
     pub fn overdue(&self, now_ns: u64) -> Vec<ObjectId> {
-        let is_bound = matches!(self.rule, Rule::Address | Rule::Content(_) | Rule::Plugin(_));
-        let deadline = if is_bound { TAKE_BOUND_NS } else { TAKE_NS };
+        let deadline = if self.choice.is_bound() { BOUND_NS } else { TAKE_NS };
         let is_free = |seat: &Seat| {
             let is_up = seat.standing == Standing::Ready && !seat.is_passed_over(now_ns);
             is_up && seat.untaken() == 0
@@ -138,5 +93,15 @@ impl Balance {
         }
         let late = self.seats.iter().filter(|seat| seat.is_overdue(now_ns, deadline));
         late.map(|seat| seat.worker).collect()
+    }
+}
+
+impl Candidate for &Seat {
+    fn place(&self) -> u32 {
+        self.place
+    }
+
+    fn load(&self) -> u64 {
+        self.load.value()
     }
 }

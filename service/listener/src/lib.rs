@@ -1,10 +1,12 @@
 //! Shared listeners: who may take part in one, and who takes which connection.
 //!
-//! Two pure state machines, which the daemon and the balancer's thread drive:
+//! Pure state machines, which the daemon, the balancer's thread and the loops of sockets drive:
 //!
 //! ```text
 //! Listeners  (session, listening socket) -> a worker of a listener, its place, effects
 //! Balance    (connection) -> the worker that takes it, or nobody now
+//! Shares     (connection) -> the member that asks for one and takes it, or who is waited for
+//! Choice     the rules, for both
 //! ```
 //!
 //! [`Listeners`] knows sessions, users and limits. [`Balance`] knows the workers of one listener, how
@@ -13,18 +15,22 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod choice;
 mod ends;
 mod listeners;
 mod load;
 mod refusal;
 mod seat;
+mod shares;
 mod view;
 
-pub use balance::{Balance, Key, QUEUE_MAX};
+pub use balance::{Balance, QUEUE_MAX};
+pub use choice::{address_bytes, decides, Candidate, Choice, Key, BOUND_NS};
 pub use listeners::{Effect, Endpoint, Joined, Joining, Limits, Listeners, LINGER_NS};
 pub use load::Load;
 pub use refusal::{Reason, Refusal};
 pub use seat::{Seat, Standing};
+pub use shares::{Member, Shares, Turn};
 pub use view::{ListenerView, WorkerView};
 
 #[cfg(test)]

@@ -107,6 +107,31 @@ static void files(void)
     CALL(way->close(file));
 }
 
+static void fetches(void)
+{
+    char bytes[8192], name[5000];
+    int64_t file;
+    memset(bytes, 'f', sizeof bytes);
+    memset(name, '/', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    CALL(way->fetch(in("fetched"), 0, bytes, 100));
+    DOES(file = way->open(in("fetched"), READ | WRITE | CREATE, 0600));
+    CALL(way->fetch(in("fetched"), 0, bytes, 100));
+    CALL(way->write(file, 3000, "the end", 7));
+    CALL(way->fetch(in("fetched"), 0, bytes, sizeof bytes));
+    CALL(way->fetch(in("fetched"), 3004, bytes, sizeof bytes));
+    say("%.3s\n", bytes);
+    CALL(way->fetch(in("fetched"), 2998, bytes, 4));
+    CALL(way->fetch(in("fetched"), 3007, bytes, 4));
+    CALL(way->fetch(in("fetched"), 1 << 20, bytes, 4));
+    CALL(way->close(file));
+    CALL(way->fetch(in(""), 0, bytes, 10));
+    CALL(way->fetch(in("fetched/below"), 0, bytes, 10));
+    CALL(way->fetch("", 0, bytes, 10));
+    CALL(way->fetch(name, 0, bytes, 10));
+    CALL(way->unlink(in("fetched")));
+}
+
 static void names(void)
 {
     int64_t file;
@@ -190,7 +215,7 @@ static void steps(void)
     for (int slot = 0; slot < OPEN_FILES; slot++)
         file[slot] = -1;
     for (int step = 0; step < STEPS; step++) {
-        uint32_t slot = drawn(&state, OPEN_FILES), kind = drawn(&state, 10), number = drawn(&state, 6);
+        uint32_t slot = drawn(&state, OPEN_FILES), kind = drawn(&state, 11), number = drawn(&state, 6);
         uint32_t offset = drawn(&state, 20000), length = 1 + drawn(&state, 4096), other = drawn(&state, 6);
         snprintf(name, sizeof name, "r%u", number);
         memset(bytes, 'A' + step % 26, length);
@@ -213,6 +238,9 @@ static void steps(void)
             char to[16];
             snprintf(to, sizeof to, "r%u", other);
             CALL(way->rename(in(name), in(to), drawn(&state, 2)));
+        } else if (kind == 9) {
+            int64_t got = way->fetch(in(name), offset, bytes, length);
+            say("fetch %lld %d\n", (long long)got, got > 0 ? bytes[got - 1] : 0);
         } else {
             CALL(way->unlink(in(name)));
         }
@@ -228,6 +256,7 @@ static void steps(void)
 static void all(void)
 {
     files();
+    fetches();
     names();
     steps();
     each_lane(way, folder);

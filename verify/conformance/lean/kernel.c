@@ -28,6 +28,15 @@ static int64_t reads(int64_t file, uint64_t offset, void *into, uint64_t bytes)
 {
     return outcome(pread((int)file, into, bytes, (off_t)offset));
 }
+static int64_t fetches(const char *name, uint64_t offset, void *into, uint64_t bytes)
+{
+    int64_t file = outcome(open(name, O_RDONLY | O_CLOEXEC)), result;
+    if (file < 0)
+        return file;
+    result = outcome(pread((int)file, into, bytes, (off_t)offset));
+    close((int)file);
+    return result;
+}
 static int64_t writes(int64_t file, uint64_t offset, const void *from, uint64_t bytes)
 {
     return outcome(pwrite((int)file, from, bytes, (off_t)offset));
@@ -117,6 +126,6 @@ static int64_t receives(int64_t fd, void *into, uint64_t bytes, uint32_t timeout
 static int64_t shuts(int64_t fd, uint32_t how) { return outcome(shutdown((int)fd, how == 1 ? SHUT_RD : how == 2 ? SHUT_WR : SHUT_RDWR)); }
 
 const struct way kernel_way = {
-    "kernel", opens, closes, reads, writes, appends, syncs, truncates, stats, makes, removes, unlinks, renames, lists,
+    "kernel", opens, closes, reads, fetches, writes, appends, syncs, truncates, stats, makes, removes, unlinks, renames, lists,
     listens, connects, accepts, sends, receives, polls, shuts, closes,
 };

@@ -99,6 +99,15 @@ static int64_t reads(int64_t file, uint64_t offset, void *into, uint64_t bytes)
         HL_WARP_SYNC();
     return result;
 }
+static int64_t fetches(const char *name, uint64_t offset, void *into, uint64_t bytes)
+{
+    int64_t result = ALONE(PATIENT(hl_fetch_file(&lean, name, offset, buffer, bytes)));
+    if (result > 0)
+        memcpy(into, buffer, (size_t)result);
+    if (is_warps)
+        HL_WARP_SYNC();
+    return result;
+}
 static int64_t writes(int64_t file, uint64_t offset, const void *from, uint64_t bytes)
 {
     memcpy(buffer, from, bytes);
@@ -208,7 +217,7 @@ static int64_t shuts(int64_t socket, uint32_t how) { return ALONE(hl_shutdown(&l
 static int64_t closes_socket(int64_t socket) { return ALONE(drop(socket, hl_close_socket(&lean, of(socket)))); }
 
 const struct way lean_way = {
-    "lean", opens, closes, reads, writes, appends, syncs, truncates, stats, makes, removes, unlinks, renames, lists,
+    "lean", opens, closes, reads, fetches, writes, appends, syncs, truncates, stats, makes, removes, unlinks, renames, lists,
     listens, connects, accepts, sends, receives, polls, shuts, closes_socket,
 };
 

@@ -18,6 +18,8 @@ struct way {
     int64_t (*open)(const char *name, uint32_t flags, uint32_t mode);
     int64_t (*close)(int64_t file);
     int64_t (*read)(int64_t file, uint64_t offset, void *into, uint64_t bytes);
+    /* Open, read and close in one. */
+    int64_t (*fetch)(const char *name, uint64_t offset, void *into, uint64_t bytes);
     int64_t (*write)(int64_t file, uint64_t offset, const void *from, uint64_t bytes);
     int64_t (*append)(int64_t file, const void *from, uint64_t bytes);
     int64_t (*fsync)(int64_t file);

@@ -48,6 +48,9 @@ pub enum OpKind {
     CompareSwap = 21,
     /// A word of a memory region becomes the argument.
     Swap = 22,
+    /// Bytes of the file whose name lies in the first piece, from the offset on, into the others: open,
+    /// read and close in one.
+    Fetch = 23,
     /// A function is called and its reply waited for (this and the next: `rpc::operation`). From here
     /// on a service's kinds begin at 16 times its number.
     Call = 128,
@@ -81,7 +84,7 @@ pub enum OpKind {
 
 impl OpKind {
     /// Every kind, in order of number.
-    pub const ALL: [OpKind; 35] = [
+    pub const ALL: [OpKind; 36] = [
         OpKind::Read,
         OpKind::Write,
         OpKind::Append,
@@ -104,6 +107,7 @@ impl OpKind {
         OpKind::FetchAdd,
         OpKind::CompareSwap,
         OpKind::Swap,
+        OpKind::Fetch,
         OpKind::Call,
         OpKind::Send,
         OpKind::Receive,
@@ -125,9 +129,9 @@ impl OpKind {
         let number = self as usize;
         // The kinds of a service follow each other, and those of the next one follow them.
         match number {
-            224.. => 29 + number - OpKind::Connect as usize,
-            176.. => 26 + number - OpKind::WriteDurable as usize,
-            128.. => 22 + number - OpKind::Call as usize,
+            224.. => 30 + number - OpKind::Connect as usize,
+            176.. => 27 + number - OpKind::WriteDurable as usize,
+            128.. => 23 + number - OpKind::Call as usize,
             _ => number - 1,
         }
     }
@@ -162,6 +166,7 @@ impl OpKind {
             OpKind::FetchAdd => "fetch_add",
             OpKind::CompareSwap => "compare_swap",
             OpKind::Swap => "swap",
+            OpKind::Fetch => "fetch",
             OpKind::Call => "call",
             OpKind::Send => "send",
             OpKind::Receive => "receive",
@@ -195,6 +200,7 @@ impl OpKind {
                 | Rename
                 | Symlink
                 | Readlink
+                | Fetch
                 | Connect
                 | Listen
                 | Poll
@@ -204,7 +210,12 @@ impl OpKind {
     /// How many of its first pieces are names.
     pub const fn names(self) -> usize {
         match self {
-            OpKind::Open | OpKind::Mkdir | OpKind::Rmdir | OpKind::Unlink | OpKind::Readlink => 1,
+            OpKind::Open
+            | OpKind::Mkdir
+            | OpKind::Rmdir
+            | OpKind::Unlink
+            | OpKind::Readlink
+            | OpKind::Fetch => 1,
             OpKind::Rename | OpKind::Symlink => 2,
             _ => 0,
         }

@@ -168,6 +168,7 @@ impl Operation {
             OpKind::Readdir => self.pieces.bytes() >= ENTRY_BYTES_MAX as u64,
             OpKind::Open | OpKind::Mkdir | OpKind::Rmdir | OpKind::Unlink => pieces.len() == 1,
             OpKind::Rename | OpKind::Symlink | OpKind::Readlink => pieces.len() == 2,
+            OpKind::Fetch => pieces.len() >= 2,
             OpKind::Copy => matches!(pieces, [source] if source.bytes as usize == COPY_BYTES),
             OpKind::FetchAdd | OpKind::CompareSwap | OpKind::Swap => {
                 matches!(pieces, [word] if word.bytes as usize == WORD_BYTES)

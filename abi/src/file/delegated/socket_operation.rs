@@ -3,7 +3,8 @@
 //! ```text
 //! kind      object    argument             pieces                            result
 //! Connect   -         0                    address of ADDRESS_BYTES          index, with generation
-//! Listen    -         backlog, SHARED_BIT  address; gets the one it has      index, with generation
+//! Listen    -         backlog, SHARED_BIT, address; gets the one it has      index, with generation
+//!                     a rule
 //! Accept    listener  0                    none, or the peer's address       index, with generation
 //! Read      socket    0                    where to in the window            bytes; 0 at the end
 //! Write     socket    0                    where from in the window          bytes, all of them
@@ -40,6 +41,19 @@ pub const BACKLOG_MAX: u64 = 4096;
 /// Listen's argument: others of the same user may listen at the address too, and connections are
 /// shared out among all.
 pub const SHARED_BIT: u64 = 1 << 16;
+/// Listen's argument: by which rule connections are shared out, with `SHARED_BIT` only. 0: by the one
+/// that the listener has, else by load.
+pub const RULES: u64 = 7 << RULE_SHIFT;
+/// The rule: the one with the least load.
+pub const BY_LOAD: u64 = 1 << RULE_SHIFT;
+/// The rule: each in its turn.
+pub const BY_TURN: u64 = 2 << RULE_SHIFT;
+/// The rule: the same one for each peer's address, without its port.
+pub const BY_ADDRESS: u64 = 3 << RULE_SHIFT;
+/// The rule: the same one for each first line, within the usual limits.
+pub const BY_CONTENT: u64 = 4 << RULE_SHIFT;
+/// A rule's number is the one that it has in the records of shared listeners.
+const RULE_SHIFT: u32 = 17;
 
 /// Shutdown's argument: nothing more is received.
 pub const RECEIVING: u64 = 1;
@@ -63,10 +77,16 @@ pub const POLL_UNKNOWN: u16 = 8;
 /// Whether Listen, Shutdown or Address knows every bit of an argument.
 pub(super) fn fits_socket(kind: OpKind, argument: u64) -> bool {
     match kind {
-        OpKind::Listen => (1..=BACKLOG_MAX).contains(&(argument & !SHARED_BIT)),
+        OpKind::Listen => fits_listen(argument),
         OpKind::Shutdown => (RECEIVING..=RECEIVING | SENDING).contains(&argument),
         _ => argument <= PEER,
     }
+}
+
+fn fits_listen(argument: u64) -> bool {
+    let (is_shared, rule) = (argument & SHARED_BIT != 0, argument & RULES);
+    let is_rule = rule == 0 || is_shared && (BY_LOAD..=BY_CONTENT).contains(&rule);
+    (1..=BACKLOG_MAX).contains(&(argument & !(SHARED_BIT | RULES))) && is_rule
 }
 
 /// The bytes of an address, as it is put into the window.
@@ -145,6 +165,8 @@ mod tests {
         let good = [
             (OpKind::Listen, 1),
             (OpKind::Listen, BACKLOG_MAX | SHARED_BIT),
+            (OpKind::Listen, 1 | SHARED_BIT | BY_CONTENT),
+            (OpKind::Listen, 1 | SHARED_BIT | BY_LOAD),
             (OpKind::Shutdown, RECEIVING | SENDING),
             (OpKind::Address, PEER),
         ];
@@ -152,7 +174,10 @@ mod tests {
             (OpKind::Listen, 0),
             (OpKind::Listen, SHARED_BIT),
             (OpKind::Listen, BACKLOG_MAX + 1),
-            (OpKind::Listen, 1 | SHARED_BIT << 1),
+            (OpKind::Listen, 1 | BY_ADDRESS),
+            (OpKind::Listen, 1 | SHARED_BIT | 5 << RULE_SHIFT),
+            (OpKind::Listen, 1 | SHARED_BIT | RULES),
+            (OpKind::Listen, 1 | SHARED_BIT << 4),
             (OpKind::Shutdown, 0),
             (OpKind::Shutdown, 4),
             (OpKind::Address, 2),

@@ -128,6 +128,9 @@ fn names_take_as_many_pieces_as_they_are_and_none_is_longer_than_a_path() {
     }
     assert_eq!(with(OpKind::Readlink, &[place(1), place(5000)]), None);
     assert_eq!(with(OpKind::Readlink, &[place(4097), place(1)]), Some(Reason::Pieces));
+    assert_eq!(with(OpKind::Fetch, &[place(1), place(5000), place(9)]), None);
+    assert_eq!(with(OpKind::Fetch, &[place(1)]), Some(Reason::Pieces));
+    assert_eq!(with(OpKind::Fetch, &[place(4097), place(1)]), Some(Reason::Pieces));
 }
 
 #[test]

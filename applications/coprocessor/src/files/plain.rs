@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{File, Files, Opening};
+use super::{Each, File, Files, Opening, read_in_turn};
 
 /// Files below a directory of the host.
 #[derive(Debug)]
@@ -44,6 +44,10 @@ impl Files for Plain {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         Ok(names)
+    }
+
+    fn read_each(&self, names: &[String], each: &mut Each<'_>) -> io::Result<()> {
+        read_in_turn(self, names, each)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::{File, Files, Opening};
+use super::{Each, File, Files, Opening, read_in_turn};
 use crate::messages::{receive, send};
 use crate::queries::Connections;
 
@@ -141,6 +141,10 @@ impl Files for Relayed {
     fn list(&self, name: &str) -> io::Result<Vec<String>> {
         let (_, bytes) = self.ask(&format!("list\t{name}"), &[])?;
         Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+    }
+
+    fn read_each(&self, names: &[String], each: &mut Each<'_>) -> io::Result<()> {
+        read_in_turn(self, names, each)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

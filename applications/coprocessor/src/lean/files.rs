@@ -3,9 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use super::foreign::{self, CREATE, DIRECTORY, EXCLUSIVE, Object, READ, TRUNCATE, WRITE};
+use super::foreign::{
+    self, CREATE, DIRECTORY, EXCLUSIVE, FETCHES, Fetches, Object, READ, TRUNCATE, WRITE,
+};
 use super::{BUFFER_BYTES, Memory, attach};
-use crate::files::{File, Files, Opening};
+use crate::files::{Each, File, Files, Opening, read_all};
 
 /// Files below a granted folder.
 #[derive(Debug)]
@@ -56,6 +58,29 @@ impl Files for LeanFiles {
             cookie = next;
         }
         Ok(names)
+    }
+
+    /// Asks ahead: while one part's files are used, the next ones are read.
+    fn read_each(&self, names: &[String], each: &mut Each<'_>) -> io::Result<()> {
+        let paths: Vec<String> = names.iter().map(|name| self.path(name)).collect();
+        self.memory.with_buffer(|buffer| {
+            let (mut bytes, mut place) = (Vec::new(), 0);
+            let mut rest = paths.chunks(FETCHES).enumerate();
+            let begin = |(part, some): (usize, &[String])| Fetches::begin(buffer, part, some);
+            let mut ahead = rest.next().map(begin).transpose()?;
+            while let Some(mut now) = ahead {
+                ahead = rest.next().map(begin).transpose()?;
+                while let Some(got) = now.next(&mut bytes) {
+                    match got {
+                        Ok(true) => each(place, &bytes)?,
+                        // Longer, or to be opened for another reason, which that tells.
+                        _ => each(place, &read_all(self, &names[place])?)?,
+                    }
+                    place += 1;
+                }
+            }
+            Ok(())
+        })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -23,6 +23,18 @@ struct PollEntry {
     zero: u32,
 }
 
+/// A file that is read whole, as the header has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Fetch {
+    name: *const c_char,
+    offset: u64,
+    into: *mut c_void,
+    bytes: u64,
+    ticket: [u32; 2],
+    value: i64,
+}
+
 const POLL_IN: u16 = 1;
 
 pub const READ: u32 = 1;
@@ -42,6 +54,8 @@ unsafe extern "C" {
     fn shim_open(name: *const c_char, flags: u32, file: *mut Object) -> i64;
     fn shim_close(file: Object) -> i64;
     fn shim_read(file: Object, offset: u64, into: *mut c_void, bytes: u64) -> i64;
+    fn shim_fetch_begin(each: *mut Fetch, count: u32) -> i64;
+    fn shim_fetch_end(one: *const Fetch) -> i64;
     fn shim_write(file: Object, offset: u64, from: *const c_void, bytes: u64) -> i64;
     fn shim_fsync(file: Object) -> i64;
     fn shim_length(file: Object) -> i64;
@@ -69,6 +83,80 @@ pub struct Buffer(*mut u8);
 
 // SAFETY: the window stays mapped to the process's end, and a buffer has one owner at a time.
 unsafe impl Send for Buffer {}
+
+/// Files that one part of a buffer is read into at once, and the parts of a buffer.
+pub const FETCHES: usize = 8;
+pub const PARTS: usize = 2;
+/// Bytes of one file that are read so.
+pub const FETCH_BYTES: usize = BUFFER_BYTES / FETCHES / PARTS;
+
+/// Whole files that are being read into a part of a buffer, in order. Dropped, it waits for those that
+/// were not asked for: the host writes there until it has answered.
+pub struct Fetches<'a> {
+    asked: [Fetch; FETCHES],
+    begun: usize,
+    ended: usize,
+    /// The names, and the buffer, stay as long as the host may look.
+    _names: Vec<CString>,
+    _buffer: std::marker::PhantomData<&'a Buffer>,
+}
+
+impl<'a> Fetches<'a> {
+    /// Asks for at most [`FETCHES`] files, in a part of a buffer where nothing else is read.
+    pub fn begin(buffer: &'a Buffer, part: usize, names: &[String]) -> io::Result<Fetches<'a>> {
+        let names: Vec<CString> =
+            names.iter().take(FETCHES).map(|name| c_name(name)).collect::<io::Result<_>>()?;
+        let into = |number: usize| {
+            let place = (part % PARTS * FETCHES + number) * FETCH_BYTES;
+            // SAFETY: the parts lie side by side in a buffer.
+            unsafe { buffer.0.add(place) }.cast()
+        };
+        let none = std::ptr::null();
+        let asked = std::array::from_fn(|number| Fetch {
+            name: names.get(number).map_or(none, |name| name.as_ptr()),
+            offset: 0,
+            into: into(number),
+            bytes: FETCH_BYTES as u64,
+            ticket: [0; 2],
+            value: 0,
+        });
+        let begun = names.len();
+        let buffer = std::marker::PhantomData;
+        let mut all = Fetches { asked, begun, ended: 0, _names: names, _buffer: buffer };
+        // SAFETY: so many are filled in; names and buffer outlive what is asked.
+        let error = unsafe { shim_fetch_begin(all.asked.as_mut_ptr(), begun as u32) };
+        if error < 0 {
+            // The host is gone: nothing is under way any more.
+            all.ended = begun;
+        }
+        answered(error).map(|_| all)
+    }
+
+    /// Waits for the next file and puts its bytes in the place of `bytes`: whether these are all that
+    /// there are. None when all were asked for.
+    pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<io::Result<bool>> {
+        let one = self.asked[..self.begun].get(self.ended)?;
+        self.ended += 1;
+        // SAFETY: it was begun, and is ended once.
+        let got = match answered(unsafe { shim_fetch_end(one) }) {
+            Ok(got) => (got as usize).min(FETCH_BYTES),
+            Err(error) => return Some(Err(error)),
+        };
+        bytes.resize(got, 0);
+        // SAFETY: so many bytes lie there, and the host has answered; the window is not Rust's memory.
+        unsafe { one.into.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), got) };
+        Some(Ok(got < FETCH_BYTES))
+    }
+}
+
+impl Drop for Fetches<'_> {
+    fn drop(&mut self) {
+        for one in &self.asked[self.ended..self.begun] {
+            // SAFETY: as in `next`.
+            unsafe { shim_fetch_end(one) };
+        }
+    }
+}
 
 /// What was mapped.
 pub struct Payload {

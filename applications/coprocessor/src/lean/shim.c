@@ -23,6 +23,8 @@ int64_t shim_read(hl_object file, uint64_t offset, void *into, uint64_t bytes)
 {
     return hl_read(&lean, file, offset, into, bytes);
 }
+int64_t shim_fetch_begin(hl_fetch *each, uint32_t count) { return hl_fetch_begin(&lean, each, count); }
+int64_t shim_fetch_end(const hl_fetch *one) { return hl_fetch_end(&lean, one); }
 int64_t shim_write(hl_object file, uint64_t offset, const void *from, uint64_t bytes)
 {
     return hl_write(&lean, file, offset, from, bytes);

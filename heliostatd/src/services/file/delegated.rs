@@ -25,7 +25,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_file::{
-    Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal,
+    Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal, Task,
 };
 use heliostat_server_loop::{map_window, Event, NewSession, Order};
 use heliostat_service_grant::Holder;
@@ -182,6 +182,11 @@ impl Daemon {
         }
         let Some(holder) = self.connections.holder(request.session) else { return };
         let peer = &connection.peer;
+        // What is not open is counted by no name's rate: who reads by one opens the file.
+        let is_fetch = matches!(request.task, Task::Fetch { .. });
+        if is_fetch && self.parts.config.rates.has_names_for(&peer.subject) {
+            return self.answer_open(request.session, request.operation, Err(libc::EOPNOTSUPP));
+        }
         let Some(delegated) = &self.services.file.delegated else { return };
         let subject = &peer.subject;
         let caller = Caller {

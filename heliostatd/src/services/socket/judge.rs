@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use heliostat_abi::listener::Rule as ShareRule;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::socket::Access;
+use heliostat_control::config::SharedAddresses;
 use heliostat_control::rights::{Right, Subject};
 use heliostat_control::rules::Rules;
 use heliostat_server_socket::Judge;
@@ -14,6 +16,8 @@ pub(super) struct ByRules {
     pub subject: Subject,
     pub rules: Arc<Rules>,
     pub confined: Option<Confined>,
+    /// What is configured of shared listeners.
+    pub shared: Arc<SharedAddresses>,
     /// Ports below are root's to listen at, as for sockets of its own (source: ip(7),
     /// ip_unprivileged_port_start).
     pub first_port: u16,
@@ -32,6 +36,12 @@ impl Judge for ByRules {
         let may = is_near && decision.is_allowed() && (!is_roots || self.subject.uid == 0);
         may.then_some(()).ok_or(libc::EACCES)
     }
+
+    /// A plug-in is asked by the balancer of unmodified programs only.
+    fn rule(&self, address: NetAddress) -> Option<ShareRule> {
+        let rule = self.shared.of(address).map(|shared| shared.rule);
+        rule.filter(|rule| !matches!(rule, ShareRule::Plugin(_)))
+    }
 }
 
 /// The first port that everybody may listen at.
@@ -43,6 +53,8 @@ pub(super) fn first_port() -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heliostat_abi::listener::rule::Peek;
+    use heliostat_control::config::SharedAddress;
     use heliostat_control::name::NamePattern;
     use heliostat_control::rules::{Action, Rule};
 
@@ -52,7 +64,8 @@ mod tests {
         let rule = Rule { action, rights, users: vec![], groups: vec![], names };
         let rules = Rules(denied.map(|_| rule).into_iter().collect());
         let (rules, subject) = (Arc::new(rules), Subject::new(uid, uid));
-        let judge = ByRules { subject, rules, confined: None, first_port: 1024 };
+        let judge =
+            ByRules { subject, rules, confined: None, shared: Arc::default(), first_port: 1024 };
         judge.judge(access, NetAddress::new(address.parse().unwrap())).is_ok()
     }
 
@@ -69,5 +82,19 @@ mod tests {
         let rule = Some("/net/tcp/10.0.0.1:*");
         assert!(!judged(1000, Access::Connect, "10.0.0.1:80", rule));
         assert!(judged(1000, Access::Connect, "10.0.0.2:80", rule));
+    }
+
+    #[test]
+    fn what_is_configured_decides_how_an_address_is_shared() {
+        let at = |text: &str| NetAddress::new(text.parse().unwrap());
+        let one = |text, rule| SharedAddress { address: at(text), rule, workers: 4 };
+        let plugin = ShareRule::Plugin(Peek::USUAL);
+        let all = vec![one("10.0.0.1:80", ShareRule::Address), one("10.0.0.2:80", plugin)];
+        let (subject, rules) = (Subject::new(0, 0), Arc::default());
+        let shared = Arc::new(SharedAddresses(all));
+        let judge = ByRules { subject, rules, confined: None, shared, first_port: 1024 };
+        assert_eq!(judge.rule(at("10.0.0.1:80")), Some(ShareRule::Address));
+        let others = ["10.0.0.2:80", "10.0.0.3:80"].map(|text| judge.rule(at(text)));
+        assert_eq!(others, [None; 2], "a plug-in, and nothing");
     }
 }

@@ -82,7 +82,8 @@ impl Daemon {
         let confined = sockets.confined.get(&id).filter(|list| list.is_closed()).cloned();
         let budget = sockets.budget(subject.uid, most);
         let (user, rules) = (subject.uid, Arc::new(self.parts.config.rules.clone()));
-        let judge = Arc::new(ByRules { subject, rules, confined, first_port: first_port() });
+        let (shared, first_port) = (Arc::new(self.parts.config.listeners.clone()), first_port());
+        let judge = Arc::new(ByRules { subject, rules, confined, shared, first_port });
         Ok(Guest { user, judge, budget })
     }
 
@@ -146,7 +147,8 @@ impl Daemon {
             let received = self.services.socket.server.as_ref().map(|it| it.events.try_recv());
             let Some(Ok(event)) = received else { return };
             match event {
-                Event::Service(SocketEvent::Refused(id, access, address)) => {
+                Event::Service(SocketEvent::Refused(id, access, address, refusals)) => {
+                    let left_out = refusals.take();
                     let right = match access {
                         Access::Connect => Right::Connect,
                         Access::Listen => Right::Listen,
@@ -154,7 +156,9 @@ impl Daemon {
                     let Ok(session) = self.session(id) else { continue };
                     let uid = session.peer.subject.uid;
                     if let Ok(decision) = self.decide(id, right, address, uid) {
-                        self.denials.note(uid, &right.to_string(), &tcp_name(address), decision);
+                        let right = right.to_string();
+                        self.denials.note(uid, &right, &tcp_name(address), decision);
+                        self.denials.note_left_out(uid, &right, left_out);
                     }
                 }
                 Event::Broken(session, how) => self.end_connection(session, how),

@@ -11,6 +11,9 @@ use crate::state::socket::SocketLoops;
 
 /// Listeners named in a status: it costs everybody the time that it takes.
 const LISTED_MAX: usize = 128;
+/// Why a restricted session has no sockets of a loop's.
+const SEALED: &str = "sealed: its sockets are its own, which the supervisor connects and binds as the \
+     policy says; socket operations are delegated by co-processors only (heliostat coprocessor run)";
 /// Operations that a loop of sockets carries out.
 const KINDS: [OpKind; 9] = [
     OpKind::Connect,
@@ -37,7 +40,12 @@ impl SocketLoops {
                 json!({ "session": session.to_string(), "open": open, "accepts": waiting })
             });
             let members: Vec<_> = members.collect();
-            json!({ "address": listener.address.to_string(), "members": members })
+            json!({
+                "address": listener.address.to_string(),
+                "rule": listener.rule.name(),
+                "kept": listener.kept,
+                "members": members,
+            })
         });
         each.collect()
     }
@@ -62,8 +70,12 @@ impl Daemon {
         })
     }
 
-    /// By which path a session's socket operations go; nothing where it has none.
+    /// By which path a session's socket operations go; nothing where it has none. Of a sealed program
+    /// why it can have none, which is refused before anybody looks at what it asks for.
     pub(super) fn socket_session_json(&self, session: ObjectId) -> Option<Value> {
+        if self.is_restricted(session) && self.connections.get(session).is_some() {
+            return Some(json!({ "session": session.to_string(), "why": SEALED }));
+        }
         let sockets = &self.services.socket;
         let served = sockets.server.as_ref()?.sessions.get(&session)?;
         let is_confined = sockets.confined.get(&session).is_some_and(|list| list.is_closed());

@@ -89,14 +89,35 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// The thread with this ticket is back, and its name is put in line once more; that comes back
-    /// when its delegation has ended.
-    pub fn put_back(&mut self, ticket: u64, job: Job<T>) -> Result<(), Job<T>> {
+    /// The thread with this ticket is back, and these names are put in line once more; they come back
+    /// when their delegation has ended.
+    pub fn put_back(&mut self, ticket: u64, jobs: Vec<Job<T>>) -> Vec<Job<T>> {
         if self.release(ticket) {
-            return Err(job);
+            return jobs;
         }
-        self.waiting.push_back(job);
-        Ok(())
+        self.waiting.extend(jobs);
+        Vec::new()
+    }
+
+    /// Others of a session that has just been given a thread, which does them too: those that are due
+    /// and alike, so many at most.
+    pub fn take_alike(
+        &mut self,
+        session: ObjectId,
+        now: Instant,
+        (most, is_alike): (usize, impl Fn(&T) -> bool),
+    ) -> Vec<Job<T>> {
+        let (mut taken, mut others) = (Vec::new(), VecDeque::with_capacity(self.waiting.len()));
+        for job in std::mem::take(&mut self.waiting) {
+            let is_its = job.owner.session == session && job.due <= now && is_alike(&job.item);
+            if is_its && taken.len() < most {
+                taken.push(job);
+            } else {
+                others.push_back(job);
+            }
+        }
+        self.waiting = others;
+        taken
     }
 
     /// A session's delegation has ended: takes out what it waits for.

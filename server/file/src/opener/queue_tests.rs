@@ -61,7 +61,7 @@ fn users_whose_file_systems_hang_leave_threads_to_others_and_more_to_root() {
 fn what_is_due_later_does_not_hold_up_what_is_due() {
     let (mut queue, now) = (Queue::default(), Instant::now());
     let later = now + Duration::from_millis(1);
-    queue.put_back(0, Job { due: later, ..job(1, 0, now) }).unwrap();
+    assert!(queue.put_back(0, vec![Job { due: later, ..job(1, 0, now) }]).is_empty());
     assert_eq!((taken(&mut queue, now), queue.due()), (None, Some(later)));
     queue.push(job(2, 0, now), now).unwrap();
     assert_eq!(taken(&mut queue, now), Some(2));
@@ -89,9 +89,32 @@ fn names_of_a_delegation_that_has_ended_are_taken_out_and_do_not_come_back() {
     }
     let (ticket, away) = queue.take(now).unwrap();
     assert_eq!(queue.forget(away.owner.session).len(), 2);
-    assert_eq!(queue.put_back(ticket, away).unwrap_err().item, 1);
+    assert_eq!(queue.put_back(ticket, vec![away])[0].item, 1);
     let (ticket, other) = queue.take(now).unwrap();
-    queue.put_back(ticket, other).unwrap();
+    assert!(queue.put_back(ticket, vec![other]).is_empty());
     queue.push(job(1, 0, now), now).unwrap();
     assert_eq!([(); 3].map(|()| taken(&mut queue, now)), [Some(2), Some(1), None]);
+}
+
+#[test]
+fn a_thread_takes_what_is_alike_of_its_session_and_the_rest_keeps_its_order() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    let later = now + Duration::from_millis(1);
+    let of = |session, item| Job { item, ..job(session, 0, now) };
+    for job in [of(1, 10), of(2, 11), of(1, 12), of(1, 3), of(1, 14), of(1, 16)] {
+        queue.push(job, now).unwrap();
+    }
+    queue.push(Job { due: later, ..of(1, 18) }, now).unwrap();
+    let (ticket, first) = queue.take(now).unwrap();
+    let session = first.owner.session;
+    let taken: Vec<u32> = queue
+        .take_alike(session, now, (2, |item: &u32| item % 2 == 0))
+        .into_iter()
+        .map(|job| job.item)
+        .collect();
+    assert_eq!((first.item, taken), (10, vec![12, 14]));
+    queue.release(ticket);
+    let rest: Vec<u32> =
+        std::iter::from_fn(|| queue.take(later)).map(|(_, job)| job.item).collect();
+    assert_eq!(rest, [11, 3, 16], "and two threads are what the session may have");
 }

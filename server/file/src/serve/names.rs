@@ -7,7 +7,7 @@
 //! What comes back is copied into the window here, and only while its operation is there: one that
 //! was cancelled touches the window no more, though what it asked for may be done all the same.
 
-use heliostat_abi::file::delegated::{OpKind, Operation, DEPTH_MAX, MODE_BITS, NOREPLACE};
+use heliostat_abi::file::delegated::{OpKind, Operation, Way, DEPTH_MAX, MODE_BITS, NOREPLACE};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Session, Step, COST_MIN};
 
@@ -38,6 +38,11 @@ fn task_of(session: &Session<Files>, asked: &Operation) -> Result<Task, i32> {
     let change = match asked.kind {
         OpKind::Open => return Ok(Task::Open { name: name(0)?, argument }),
         OpKind::Readlink => return Ok(Task::Readlink { name: name(0)? }),
+        OpKind::Fetch => {
+            let names = u64::from(asked.pieces.as_slice().first().map_or(0, |name| name.bytes));
+            let bytes = (asked.pieces.bytes() - names) as usize;
+            return Ok(Task::Fetch { name: name(0)?, offset: asked.offset, bytes });
+        }
         OpKind::Readdir => return readdir_of(session, asked),
         OpKind::Mkdir => Change::Mkdir(name(0)?, (argument & MODE_BITS) as u32),
         OpKind::Rmdir => Change::Rmdir(name(0)?),
@@ -75,7 +80,10 @@ pub fn take_bytes(
     bytes: &[u8],
 ) {
     session.service.asking = session.service.asking.saturating_sub(1);
-    let Some(entry) = session.operations.get(operation) else { return };
+    let Some(entry) = session.operations.get_mut(operation) else { return };
+    if entry.operation.kind == OpKind::Fetch {
+        entry.way = Way::Kernel;
+    }
     let (mut rest, names) = (bytes, entry.operation.kind.names());
     for piece in entry.operation.pieces.as_slice().iter().skip(names) {
         let (first, others) = rest.split_at(rest.len().min(piece.bytes as usize));
