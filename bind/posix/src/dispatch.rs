@@ -7,7 +7,6 @@ use heliostat_base::sync::AtomicU32;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::net::{delegated, shared};
-use heliostat_stub_posix::net::shared;
 use heliostat_stub_posix::offload::gates;
 use heliostat_stub_posix::{flush, table};
 
