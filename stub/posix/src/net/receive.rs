@@ -120,8 +120,10 @@ pub fn woken(fd: i32, index: u32, sleeper: u32, answer: Result<usize, Errno>) ->
     drop(critical);
     let Some(stream) = stream else {
         wait::forget_sleep(socket);
-        // The kernel's own answer, where there is no stream, yet or any more.
-        return answer.err().map(Err);
+        // The kernel's own answer, where there is no stream, yet or any more. A loop that ends beside an
+        // unread bell resets the shadow, which was another socket than the connection's.
+        let is_shadows = socket.was_carried.load(Relaxed) && answer == Err(Errno(libc::ECONNRESET));
+        return answer.err().filter(|_| !is_shadows).map(Err);
     };
     match wait::end_sleep(Connection::new(fd, socket, &stream), answer) {
         Wake::Look => None,

@@ -132,6 +132,8 @@ pub struct Socket {
     pub delay_options: AtomicU32,
     /// The hidden number of its TCP socket while a loop has that too (see `delegated`); 0: none has.
     pub carried: AtomicI32,
+    /// A loop has had that: its shadow was another socket.
+    pub was_carried: AtomicBool,
     /// Tells its shadow from other descriptors: the inode of that.
     pub shadow_inode: AtomicU64,
     /// How far that socket had come when the loop got it.
@@ -194,6 +196,7 @@ impl Socket {
             send_buffer: AtomicI32::new(0),
             delay_options: AtomicU32::new(0),
             carried: AtomicI32::new(0),
+            was_carried: AtomicBool::new(false),
             shadow_inode: AtomicU64::new(0),
             base_taken: AtomicU64::new(0),
             base_given: AtomicU64::new(0),
@@ -366,6 +369,7 @@ impl Socket {
         self.pending_error.store(0, Relaxed);
         self.delay_options.store(0, Relaxed);
         self.carried.store(0, Relaxed);
+        self.was_carried.store(false, Relaxed);
         self.connecting.store(0, Relaxed);
         self.reason.store(0, Relaxed);
         self.live.store(true, Release);

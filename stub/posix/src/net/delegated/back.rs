@@ -143,12 +143,14 @@ fn stop_loop(connection: Connection<'_>) -> bool {
         }
         is_taken
     };
-    if takes() {
-        return true;
-    }
+    let is_taken = takes();
+    // Also where it is taken: a thread that sleeps on the shadow keeps it open, and is woken by its far end.
     stream.outgoing.count_bell();
     if call::send(fd, &[0], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).is_err() {
         stream.outgoing.uncount_bell();
+    }
+    if is_taken {
+        return true;
     }
     let ends = clock::monotonic_ns() + TURN_NS;
     while clock::monotonic_ns() < ends {

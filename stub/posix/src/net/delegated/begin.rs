@@ -103,6 +103,7 @@ fn hand_over(
     socket.shadow_inode.store(call::inode(fd).unwrap_or(0), Relaxed);
     socket.base_taken.store(positions.taken, Relaxed);
     socket.base_given.store(positions.given, Relaxed);
+    socket.was_carried.store(true, Relaxed);
     socket.leave_native();
     socket.carried.store(hidden, Release);
     report_line::begin(fd, socket, side, Path::Delegated, Some(ends));
