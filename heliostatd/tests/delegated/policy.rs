@@ -33,7 +33,7 @@ fn explain(daemon: &Daemon) -> Value {
 }
 
 /// What is told of the device of a file.
-fn device_of(daemon: &Daemon, path: &Path) -> Value {
+pub fn device_of(daemon: &Daemon, path: &Path) -> Value {
     let number = path.metadata().unwrap().dev();
     let name = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
     let explained = explain(daemon);

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::policy::device_of;
 use crate::support::delegated::*;
 use crate::support::*;
 
@@ -95,4 +96,6 @@ fn a_store_by_a_mapping_on_overlay_is_seen_at_once() {
         mapping.store(round);
         assert_eq!(session.read(file, 0, 4096).2[0], round);
     }
+    let device = device_of(&daemon, &path);
+    assert_eq!(device["why"], "the fixed threshold: no lease vouches for files on overlay");
 }

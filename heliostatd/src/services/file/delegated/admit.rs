@@ -75,9 +75,8 @@ impl Daemon {
         let lease = self.lease_for(id, (&buffered, &file), access, bytes);
         let meter = self.meter_of_name(id, &file.path);
         let device = self.device_of(file.key.device)?;
-        if lease.is_ok() {
-            self.consider_measuring(&device, (&buffered, direct.as_ref()), (file.kind, bytes));
-        }
+        let by = direct.as_ref().filter(|_| lease.is_ok());
+        self.consider_measuring(&device, (&buffered, by), (file.kind, bytes));
         let seen = KnownFile {
             path: file.path,
             buffered: buffered.clone(),

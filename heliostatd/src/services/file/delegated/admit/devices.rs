@@ -19,8 +19,9 @@ impl Daemon {
         Ok(delegated.shared.devices.of(number))
     }
 
-    /// A file was opened that a lease vouches for, by these descriptors and with so many bytes: its
-    /// device is measured by it, beside the event loop, if it never was and can be.
+    /// A file was opened, with so many bytes, by these descriptors; past the page cache by the second
+    /// where it can be and a lease vouches for it. Then its device is measured by it, beside the event
+    /// loop, if it never was.
     pub(super) fn consider_measuring(
         &self,
         device: &Arc<Device>,
@@ -30,6 +31,9 @@ impl Daemon {
         let Some(delegated) = &self.services.file.delegated else { return };
         match direct {
             _ if kind == FileSystemKind::Memory => device.give_up("its files lie in memory"),
+            _ if kind == FileSystemKind::Overlay => {
+                device.give_up("no lease vouches for files on overlay");
+            }
             // Of one file this says nothing: another may be opened so.
             None => {}
             // Nor does the speed of what was never written.
