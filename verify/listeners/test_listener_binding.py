@@ -94,7 +94,9 @@ def test_a_worker_too_many_waits_as_it_wants(mode):
 @pytest.mark.parametrize("mode", ["blocking", "nonblocking"])
 def test_a_program_that_listens_without_the_control_plane_waits_as_it_wants(tmp_path, mode):
     with Harness() as harness:
-        port, _ = start_workers(harness, 1)
+        port, workers = start_workers(harness, 1)
+        # The listening socket is its as well: it must not be the one that lets it block.
+        os.kill(workers[0].pid, signal.SIGSTOP)
         go = tmp_path / "go"
         program = start_worker(harness, port, "round-robin", MODES, "-", mode, str(go))
         kernel_view.wait_until(lambda: "bound" in program.output(), 30, "a bound socket")

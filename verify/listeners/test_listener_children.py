@@ -156,6 +156,28 @@ def test_what_the_kernel_refuses_of_a_set_is_not_remembered():
         assert [ask(port, timeout=10) for _ in range(5)] == [pid] * 5
 
 
+LATE = """
+import os, sys, time
+print("started", flush=True)
+while not os.path.exists(sys.argv[3]):
+    time.sleep(0.02)
+""" + REFUSED
+
+
+def test_a_set_that_was_filled_without_the_control_plane_has_the_queue_later(tmp_path):
+    with Harness() as harness:
+        port, go = kernel_view.free_port(), tmp_path / "go"
+        server = start_worker(harness, port, "round-robin", LATE, "-", str(go))
+        kernel_view.wait_until(lambda: "started" in server.output(), 30, "a program")
+        os.kill(harness.control_plane(), signal.SIGKILL)
+        go.touch()
+        kernel_view.wait_listening(port)
+        pid = ask(port, timeout=10)
+        harness.call("run", "--", "/bin/true")
+        kernel_view.wait_until(lambda: ask(port, timeout=10) == pid and shared(harness, port)["workers"], 30, "a worker")
+        assert [ask(port, timeout=10) for _ in range(10)] == [pid] * 10
+
+
 # Hidden is a high number that listens on the same address.
 OVERWRITES = ANSWER + LISTEN + """
 def is_hidden(number):

@@ -62,7 +62,7 @@ pub fn executed() {
 
 /// Before accept(2), or a place in an epoll set: registers a listening socket that nobody saw coming
 /// (inherited over exec, received in a message), so that its first client finds it. True for one that
-/// is registered.
+/// listens, also where it could not be registered: it may be later, and be shared then.
 #[cold]
 pub fn noticed(fd: i32) -> bool {
     renew_if_due();
@@ -74,9 +74,9 @@ pub fn noticed(fd: i32) -> bool {
         return false;
     }
     let _critical = Critical::enter();
-    let is_registered = register_unseen(fd).is_ok();
+    let _ = register_unseen(fd);
     shared::ready(fd);
-    is_registered
+    true
 }
 
 /// A listening socket on which nobody here saw what was set.

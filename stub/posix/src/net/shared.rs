@@ -248,6 +248,12 @@ pub fn duplicated(old: i32, new: i32) {
     }
 }
 
+/// Whether a listening descriptor is in an epoll set, by what is remembered.
+#[inline]
+pub fn is_watched(fd: i32) -> bool {
+    interests::are_used() && interests::is_watched(&[fd])
+}
+
 /// A listening descriptor is put into an epoll set, changed there or taken out of it, by `make`.
 pub fn watched(
     change: (i32, i32, i32),

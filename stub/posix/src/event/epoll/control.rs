@@ -44,6 +44,9 @@ pub fn control(
         (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown, _) if listen::noticed(fd) => {
             Some(shared::watched((epoll, op, fd), event, by_kernel))
         }
+        (_, DescriptorKind::Unknown, _) if shared::is_watched(fd) => {
+            Some(shared::watched((epoll, op, fd), event, by_kernel))
+        }
         (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown | DescriptorKind::Early, _) => {
             let early = event.filter(|event| kind == DescriptorKind::Early || is_early(fd, event));
             Some(add_native(epoll, fd, early, by_kernel))
