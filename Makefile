@@ -31,7 +31,7 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
 .PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-durable-guest test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable test test-package test-rust test-loom test-programs test-container test-durable test-durable-guest test-cores test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ test-programs: setup programs ## unmodified programs, faults and the lint's own 
 
 test-container: setup build wheel ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)
 	$(RUN) verify/container/run.py container $(PYTEST_FLAGS)
+
+test-cores: setup build ## cpusets and interrupts for parted cores, in an emulated guest (not in `make test`)
+	$(RUN) verify/cores/run.py
 
 test-nvme: setup build ## stores on a namespace of an NVMe device, in an emulated guest (not in `make test`)
 	$(RUN) verify/nvme/run.py
