@@ -122,6 +122,31 @@ def test_none_is_kept_where_it_is_better_or_as_good(harness, parted):
     assert "kept above 102 %: none" in doctor(harness)
 
 
+@pytest.mark.skipif(not shutil.which("redis-benchmark"), reason="no redis")
+def test_a_real_load_is_measured_under_each_partition_drawn_and_decided_by_the_rule(harness):
+    port = kernel_view.free_port()
+    server = harness.start(Side.HELIOSTAT, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""], cwd=harness.folder)
+    kernel_view.wait_listening(port, server.process)
+    plot = harness.folder / "redis.svg"
+    # It notes on which cores the server runs meanwhile: under a partition not on all.
+    load = f"grep Cpus_allowed_list /proc/{server.pid}/status >> {harness.folder}/places; "
+    load += f"exec {BINARY} run -- redis-benchmark -p {port} -t get -n 5000 -c 5 -q"
+    words = ["--auto", "--rounds", "2", "--figure", r"GET: ([0-9.]+) requests", "--plot", str(plot), "--json"]
+    found = json.loads(harness.call("cores", *words, "--", "sh", "-c", load))
+    names = [one["partition"] for one in found["partitions"]]
+    assert names[0] == "none" and any(name.startswith("kernel") for name in names[1:]), names
+    assert all(one["median"] > 100 for one in found["partitions"]), found
+    places = {line.split()[1] for line in (harness.folder / "places").read_text().splitlines()}
+    assert len(places) >= 2, "under none the server runs on all cores, and under a partition not"
+    drawn = plot.read_text()
+    assert drawn.startswith("<svg") and all(name in drawn for name in names)
+    best = max(found["partitions"][1:], key=lambda one: one["ratio"])
+    is_kept = found["kept"] != "none"
+    assert not is_kept or (best["ratio"] >= 1.02 and found["kept"] in names)
+    assert (shown(harness)["partition"]["kernel"] != "") == is_kept
+    assert (cores_of(server.pid) != CORES) == is_kept
+
+
 def test_a_command_that_fails_leaves_nothing_parted(harness):
     with pytest.raises(RuntimeError, match="failed .exit status: 3.; cores are not parted"):
         harness.call("cores", "--auto", "--plot", str(harness.folder / "p.svg"), "--", "sh", "-c", "exit 3")
