@@ -77,6 +77,8 @@ def test_what_a_killed_worker_had_not_taken_is_served_by_another(harness):
     assert first.pid != second.pid
     # Both serve one connection each, and three more lie in the queue of each.
     waiting = [connected(port) for _ in range(6)]
+    for client in waiting:
+        client.socket.sendall(b"0\n")
     kernel_view.wait_until(lambda: untaken(harness, port) == [3, 3], 20, "connections in both queues")
     victim = next(it for it in workers if first.pid in {it.pid, *kernel_view.descendants(it.pid)})
     victim.kill()
@@ -84,7 +86,7 @@ def test_what_a_killed_worker_had_not_taken_is_served_by_another(harness):
     kernel_view.wait_until(lambda: len(untaken(harness, port)) == 1, 20, "the end of a worker")
     assert not first.finish() and second.finish(), "its own connection ends with it, the other's does not"
     for client in waiting:
-        assert client.take() == second.pid and client.finish()
+        assert client.take() == second.pid and client.lines.readline() == b"done\n"
     told = shared(harness, port)
     assert told["accepted"] == 8 and told["taken_back"] >= 3
 

@@ -78,7 +78,8 @@ mod tests {
             { "thread": 5, "runs_on": "1", "is_displaced": true },
             { "thread": 6, "runs_on": "7", "is_displaced": false },
         ]});
-        let wanted = "executor on cores 1: those that were asked for (3,7) are not this process's to use\n\
+        let wanted =
+            "executor on cores 1: those that were asked for (3,7) are not this process's to use\n\
             executor on cores 7\n";
         assert_eq!(explain_text(&told), wanted);
         assert_eq!(explain_text(&json!({})), "");

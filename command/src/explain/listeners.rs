@@ -75,7 +75,11 @@ fn others_text(others: &[&Value]) -> String {
     let all: u64 = others.iter().map(|it| number(it, "given")).sum();
     let each = |it: &&Value| {
         let (place, standing) = (cell(it, "place"), cell(it, "state"));
-        format!("place {place} got {} (load {}, {standing})", number(it, "given"), number(it, "load"))
+        format!(
+            "place {place} got {} (load {}, {standing})",
+            number(it, "given"),
+            number(it, "load")
+        )
     };
     let told: Vec<String> = others.iter().take(OTHERS_MAX).map(each).collect();
     let mut text = format!("  the others got {all} connections: {}", told.join(", "));
