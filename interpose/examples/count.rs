@@ -7,7 +7,9 @@
 //! ones to odd numbers, and shut ones to even numbers. `HELIOSTAT_COUNT_DIRTY=1` spoils every register a hook may change.
 
 use heliostat_base::sys::raw;
-use heliostat_interpose::{install, install_libraries, Request, SyscallFrame, Threads, Verdict};
+use heliostat_interpose::{
+    install, install_libraries, GateFn, Request, SyscallFrame, Threads, Verdict,
+};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -43,7 +45,7 @@ extern "C" fn start() {
         filter: |_| true,
         hook,
         before_spawn: Some(before_spawn),
-        gate: flag("HELIOSTAT_COUNT_GATES").then_some(gate),
+        gate: flag("HELIOSTAT_COUNT_GATES").then_some(gate as GateFn),
         list: None,
         threads: Threads::MustBeAlone,
     };

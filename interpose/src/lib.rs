@@ -27,8 +27,8 @@ pub mod site;
 
 pub use patch::{
     before_thread, install, install_image, install_libraries, is_constant_of_libc, is_go_program,
-    libc_path, on_loading, write_image, Examine, HookFn, Installed, Left, Libraries, PatchError,
-    Request, SyscallFrame, Threads, Verdict, Why,
+    libc_path, on_loading, write_image, Examine, GateFn, HookFn, Installed, Left, Libraries,
+    PatchError, Request, SyscallFrame, Threads, Verdict, Why,
 };
 #[cfg(feature = "scan")]
 pub use scan::{ensure_cached, examine, scan_file, scan_library, ScanError, Scanned};

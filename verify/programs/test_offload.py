@@ -246,7 +246,7 @@ def test_a_killed_program_is_gone_with_its_executor(harness):
 
 
 def test_explain_tells_groups_and_reasons(harness):
-    code = "import os, time\nfor _ in range(2000): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
+    code = "import os, time\nfor _ in range(20000): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
     found = start(harness, [sys.executable, "-c", code], groups="metadata")
     kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
     told = harness.call("explain", str(found.pid))
@@ -266,10 +266,10 @@ def test_calls_that_the_rule_makes_plainly_are_not_looked_at(harness):
     found = start(harness, [sys.executable, "-c", code], groups="metadata")
     kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
     told = json.loads(harness.call("explain", str(found.pid), "--json"))["offloaded"]["metadata"]
-    if told["offloaded_ns"] <= told["plain_ns"] * 0.95:
+    if 0 < told["offloaded_ns"] <= told["plain_ns"] * 0.95:
         pytest.skip(f"offload pays here: {told}")
     # Counted are those until the judgement was told; the others have passed by the gate.
-    assert 256 <= told["plain"] + told["offloaded"] < 10000, told
+    assert 2048 <= told["plain"] + told["offloaded"] < 10000, told
 
 
 # Each says who wrote: the kernel lets a thread write these for itself alone, or not at all.

@@ -31,6 +31,7 @@ pub fn fork(call: &mut Call<'_>) -> Verdict {
     match answer {
         Ok(0) => {
             process::in_forked_child();
+            offload::in_forked_child();
             if stack != 0 {
                 // SAFETY: the trampoline's frame, and the stack that the program has given its child.
                 unsafe { call.frame.go_on_at(stack) };

@@ -285,6 +285,15 @@ pub fn leave_out(group: Group) {
     gates::set();
 }
 
+/// In a child of fork(2), by its one thread: what its parent was measuring it does not go on with, and
+/// what its parent has counted is told by that one.
+pub fn in_forked_child() {
+    if is_on() {
+        RULES.iter().for_each(|rule| rule.begin_anew());
+        told::forget();
+    }
+}
+
 /// Ends it for this process: its threads may have rights, filters or descriptors of their own from now
 /// on, and libc tells its own threads only. Called before that happens.
 pub fn end() {

@@ -1,7 +1,7 @@
 //! Where a call is cheaper: measured for each group, in the program, by both ways in turn.
 //!
 //! ```text
-//! warming (64 calls) -> measuring: plain, offloaded, plain ... (32 each) -> plain or offloaded
+//! warming (2048 calls) -> measuring: plain, offloaded, plain ... (32 each) -> plain or offloaded
 //!                          ^                                                     |
 //!                          +--------- after 2 s, 4 s ... 64 s --------------------+
 //! ```
@@ -14,8 +14,9 @@ use heliostat_abi::offload::Group;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use heliostat_base::sync::{AtomicU32, AtomicU64};
 
-/// Calls of a group before it is measured: a program that makes fewer gains nothing.
-const WARM_CALLS: u32 = 64;
+/// Calls of a group before it is measured. Measuring makes a thread, and has calls wait for it: some tenths
+/// of a millisecond, which a program that makes fewer calls would never gain back.
+const WARM_CALLS: u32 = 2048;
 /// Samples of each way.
 pub const SAMPLES: usize = 32;
 /// Less than these are no measure.
@@ -181,6 +182,15 @@ impl Rule {
         let _ = self.phase.compare_exchange(OFFLOADED, PLAIN, Release, Relaxed);
     }
 
+    /// Forgets samples that others were to bring: in a child of a fork there are no others.
+    pub fn begin_anew(&self) {
+        if self.phase.load(Relaxed) == MEASURING {
+            self.turn.store(0, Relaxed);
+            self.done.store(0, Relaxed);
+            self.phase.store(WARMING, Release);
+        }
+    }
+
     /// Begins to measure anew where it is time. Asked now and then: samples that a fork has left without
     /// their threads come to an end by it too.
     pub fn look_again(&self, now: u64) {
@@ -273,6 +283,17 @@ mod tests {
         assert_eq!(rule.way(), Way::Offloaded);
         rule.late(9);
         assert_eq!(rule.way(), Way::Plain);
+    }
+
+    #[test]
+    fn a_child_of_a_fork_does_not_go_on_with_its_parents_samples() {
+        let rule = warm();
+        (0..SAMPLES).for_each(|_| _ = rule.way());
+        rule.begin_anew();
+        (0..WARM_CALLS).for_each(|_| assert_eq!(rule.way(), Way::Plain));
+        measure(&rule, 1000, Some(100), 0);
+        rule.begin_anew();
+        assert_eq!(rule.way(), Way::Offloaded, "what was judged stays");
     }
 
     #[test]

@@ -12,8 +12,8 @@ use heliostat_base::sync::AtomicI32;
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_client::session;
 
-use super::gates;
 use super::rule::RULES;
+use super::{gates, program};
 use crate::thread::{self, Critical};
 use crate::{owner, report};
 
@@ -90,6 +90,17 @@ fn tell(counts: &Counts) {
         return;
     }
     counts.calls.set(0);
+    let is_always = program().is_some_and(|program| program.request.is_always());
+    if is_always || RULES.iter().any(|rule| rule.is_judged()) {
+        tell_counts(counts);
+    }
+    let now = cycles();
+    RULES.iter().for_each(|rule| rule.look_again(now));
+    gates::set();
+}
+
+/// Before anything is judged there is nothing to tell, and a short program greets nobody.
+fn tell_counts(counts: &Counts) {
     be_known();
     for group in Group::ALL {
         let [offloaded, plain] = counts.by_group[group as usize].replace([0; 2]);
@@ -99,9 +110,15 @@ fn tell(counts: &Counts) {
     for (place, why) in Unoffloaded::ALL.iter().enumerate() {
         report::count_unoffloaded(*why, u64::from(counts.by_reason[place].replace(0)));
     }
-    let now = cycles();
-    RULES.iter().for_each(|rule| rule.look_again(now));
-    gates::set();
+}
+
+/// The calling thread has counted nothing: it is the one of a child of a fork.
+pub fn forget() {
+    COUNTS.with(|counts| {
+        counts.calls.set(0);
+        counts.by_group.iter().for_each(|cell| cell.set([0; 2]));
+        counts.by_reason.iter().for_each(|cell| cell.set(0));
+    });
 }
 
 /// The process for which a session was begun, so that somebody can be told.
