@@ -38,6 +38,7 @@ pub struct Closer(Pool<Closing>);
 pub struct CloserOf {
     closer: Closer,
     holder: Holder,
+    is_shared: bool,
 }
 
 struct Closing;
@@ -50,7 +51,7 @@ impl Closer {
 
     /// One that counts against a holder's share.
     pub fn of(&self, holder: Holder) -> CloserOf {
-        CloserOf { closer: self.clone(), holder }
+        CloserOf { closer: self.clone(), holder, is_shared: false }
     }
 
     /// How many descriptors wait to be closed, or hang.
@@ -60,6 +61,11 @@ impl Closer {
 }
 
 impl CloserOf {
+    /// One for what others use on: where it lingers, so does a thread, and its options stay.
+    pub fn shared(self) -> CloserOf {
+        CloserOf { is_shared: true, ..self }
+    }
+
     /// Closes a descriptor soon.
     pub fn close(&self, fd: OwnedFd) {
         self.close_last(Arc::new(fd));
@@ -72,7 +78,7 @@ impl CloserOf {
             // There never was a thread: the machine has none left, and somebody has to.
             return drop(fd);
         }
-        let item = Item { fd, mapping: None, holder: self.holder };
+        let item = Item { fd, mapping: None, holder: self.holder, is_shared: self.is_shared };
         self.closer.0.put(|lines| lines.push(item));
     }
 
@@ -82,7 +88,8 @@ impl CloserOf {
         if self.closer.0.start().is_err() {
             return drop((mapping, fd));
         }
-        let item = Item { fd: Arc::new(fd), mapping, holder: self.holder };
+        let is_shared = self.is_shared;
+        let item = Item { fd: Arc::new(fd), mapping, holder: self.holder, is_shared };
         self.closer.0.put(|lines| lines.push(item));
     }
 }
@@ -106,7 +113,10 @@ impl Work for Closing {
         if let Some(mapping) = item.mapping {
             mapping.detach_pages();
         }
-        close(item.fd);
+        match item.is_shared {
+            true => drop(item.fd),
+            false => close(item.fd),
+        }
         pool.with_queue(|lines| lines.closed(holder));
     }
 }
@@ -115,6 +125,16 @@ fn close(fd: Arc<OwnedFd>) {
     // What need not hold a thread does not. Nobody has reason to show a socket that lingers.
     if socket_linger(&fd).is_ok_and(|linger| linger.is_some_and(|time| !time.is_zero())) {
         let _ = set_socket_linger(&fd, None);
+    }
+}
+
+impl heliostat_server_listener::Closer for CloserOf {
+    fn close(&self, fd: OwnedFd) {
+        CloserOf::close(self, fd);
+    }
+
+    fn waiting(&self) -> Used {
+        self.closer.used(self.holder)
     }
 }
 

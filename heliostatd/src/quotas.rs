@@ -29,13 +29,18 @@ impl Daemon {
             let kept = match thing {
                 Thing::Connections | Thing::Regions | Thing::Attachments => 2,
                 Thing::DelegatedFiles => 2,
+                // A queue's two ends, and the set in which the kernel counts.
+                Thing::ListenerWorkers => 3,
+                // The thread's, and what others are shown.
+                Thing::SharedListeners | Thing::ListenerSockets => 1,
                 Thing::Channels | Thing::Leases | Thing::MemoryArenas | Thing::LockBells => 1,
                 // Counted already, as a session's connection is; or on their way; or none.
                 _ => 0,
             };
             (quota.used(holder), kept)
         });
-        each.fold(self.closer.used(holder), |sum, (used, kept)| sum.plus(used, kept))
+        let waiting = self.closer.used(holder).plus(self.services.listener.held(holder), 1);
+        each.fold(waiting, |sum, (used, kept)| sum.plus(used, kept))
     }
 
     /// Who has how much of everything.

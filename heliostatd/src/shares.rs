@@ -19,6 +19,8 @@ use rustix::process::{getrlimit, Resource};
 const VISITORS_PER_USER: u64 = 64;
 /// One of so many descriptors may be a lease's.
 const LEASES_SHARE: u64 = 4;
+/// One of so many may be a connection's to a shared listener that nobody has taken.
+const HELD_SHARE: u64 = 4;
 /// One of so many may be an arena's.
 const ARENAS_SHARE: u64 = 8;
 /// So many of a hundred may be sockets of delegated operations: ten thousand where there may be 20,000.
@@ -154,6 +156,12 @@ pub fn listeners(config: &Config) -> heliostat_service_listener::Limits {
         listeners: shares(config, LISTENERS_MAX as u64, LISTENERS_MAX as u64 / 2),
         workers: shares(config, WORKERS_MAX as u64, WORKERS_MAX as u64 / 2),
     }
+}
+
+/// Connections to shared listeners that nobody has taken: each costs a descriptor.
+pub fn held_connections(config: &Config) -> Shares {
+    let all = descriptor_limit() / HELD_SHARE;
+    shares(config, all, all / 2)
 }
 
 /// Of remote procedure calls.

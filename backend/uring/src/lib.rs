@@ -26,6 +26,7 @@ use io_uring::{cqueue, opcode, squeue, types, IoUring, Probe};
 
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
+mod accept;
 mod beside;
 mod device;
 mod pinned;
@@ -33,6 +34,7 @@ mod request;
 mod requests;
 mod threads;
 
+pub use accept::Acceptor;
 pub use device::{transfer, Allocation, Direction};
 pub use request::{Flight, Manner, NotPrepared, Range};
 pub use requests::{By, Requests};

@@ -22,6 +22,8 @@ pub struct Item {
     pub mapping: Option<Arc<SharedMapping>>,
     /// Whose share its close counts against.
     pub holder: Holder,
+    /// Others use it on: its options are theirs.
+    pub is_shared: bool,
 }
 
 /// What waits, and whose threads are away with one.
@@ -139,7 +141,12 @@ mod tests {
     use super::*;
 
     fn item(holder: Holder) -> Item {
-        Item { fd: Arc::new(std::io::pipe().unwrap().1.into()), mapping: None, holder }
+        Item {
+            fd: Arc::new(std::io::pipe().unwrap().1.into()),
+            mapping: None,
+            holder,
+            is_shared: false,
+        }
     }
 
     fn taken(lines: &mut Lines, holder: Holder) -> usize {

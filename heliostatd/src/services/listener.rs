@@ -24,7 +24,6 @@ use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::refused::Refused;
-use crate::shares;
 
 /// Shared listeners, in the table of services.
 pub struct PortSharing;
@@ -88,7 +87,7 @@ impl Service for PortSharing {
     }
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
-        daemon.services.listener.grants.set_limits(shares::listeners(config));
+        daemon.services.listener.set_limits(config);
     }
 
     fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {
@@ -123,6 +122,9 @@ impl Daemon {
             match effect {
                 Effect::WorkerEnds { listener, worker } => {
                     self.with_balancer(|balancer| balancer.end_worker(listener, worker));
+                }
+                Effect::WorkerDismissed { listener, worker } => {
+                    self.with_balancer(|balancer| balancer.dismiss(listener, worker));
                 }
                 Effect::ListenerEnds(listener) => {
                     self.with_balancer(|balancer| balancer.end_listener(listener));

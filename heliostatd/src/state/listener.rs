@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_control::config::Config;
-use heliostat_server_listener::Balancer;
+use heliostat_server_listener::{Balancer, Foreign};
+use heliostat_service_grant::{Holder, Shares, Used};
 use heliostat_service_listener::Listeners;
 
 use crate::shares;
@@ -17,16 +17,31 @@ pub struct SharedListeners {
     /// Who takes part.
     pub grants: Listeners,
     /// The first listening socket of each, for who could not bind the address.
-    pub sockets: HashMap<ObjectId, Rc<OwnedFd>>,
+    pub sockets: HashMap<ObjectId, Rc<Foreign>>,
     /// The thread, once there was a listener.
     balancer: Option<Balancer>,
+    /// Connections that nobody has taken.
+    held: Shares,
 }
 
 impl SharedListeners {
     /// None yet.
     pub fn new(config: &Config) -> SharedListeners {
         let grants = Listeners::new(shares::listeners(config));
-        SharedListeners { grants, sockets: HashMap::new(), balancer: None }
+        let held = shares::held_connections(config);
+        SharedListeners { grants, sockets: HashMap::new(), balancer: None, held }
+    }
+
+    /// Takes new limits over.
+    pub fn set_limits(&mut self, config: &Config) {
+        self.grants.set_limits(shares::listeners(config));
+        self.held = shares::held_connections(config);
+        self.balancer.iter().for_each(|balancer| balancer.set_held(self.held));
+    }
+
+    /// Connections that nobody has taken.
+    pub fn held(&self, holder: Holder) -> Used {
+        self.balancer.as_ref().map_or_else(Used::default, |balancer| balancer.held(holder))
     }
 
     /// The thread, started now if it was not.
@@ -35,7 +50,7 @@ impl SharedListeners {
     /// The kernel has no descriptor or no thread for it.
     pub fn started(&mut self) -> io::Result<&Balancer> {
         if self.balancer.is_none() {
-            self.balancer = Some(Balancer::start()?);
+            self.balancer = Some(Balancer::start(self.held)?);
         }
         self.balancer.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }

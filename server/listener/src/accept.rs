@@ -1,90 +1,31 @@
 //! What comes: connections, their first bytes, a plug-in's words, and deadlines that pass.
 
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-
-use heliostat_abi::listener::limits::{PEEKED_MAX, PLUGIN_ASKED_MAX};
+use heliostat_abi::listener::limits::PLUGIN_ASKED_MAX;
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::{Handed, Rule};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_service_listener::{decides, Key};
+use heliostat_abi::name::ObjectId;
+use heliostat_service_listener::Key;
 use rustix::event::epoll::EventFlags;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::net::{acceptfrom_with, RecvFlags, SocketFlags};
-use tracing::{debug, warn};
+use rustix::net::RecvFlags;
 
-use crate::hand::PAUSE_NS;
+use crate::closing::Foreign;
 use crate::held::{Awaited, Held};
 use crate::plugin::Heard;
 use crate::state::{Source, State};
 
 /// Connections accepted at once: others want the lock.
 const ACCEPTED_MAX: usize = 16;
+/// Words of a plug-in heard at once: others want the lock.
+const HEARD_MAX: usize = 16;
+/// A first line ends with it.
+const LINE_END: u8 = b'\n';
 
 impl State {
-    /// A listening socket has connections.
-    pub fn accept_some(&mut self, id: ObjectId, token: u64, now_ns: u64) {
-        for _ in 0..ACCEPTED_MAX {
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
-            if !listener.is_open {
-                break;
-            }
-            let Some((_, socket)) = listener.sockets.iter().find(|it| it.0 == token) else {
-                return;
-            };
-            let accepted = acceptfrom_with(socket, SocketFlags::CLOEXEC);
-            // A program that took its socket back may want it to block: one was announced.
-            let flags = rustix::fs::fcntl_getfl(socket).unwrap_or(OFlags::NONBLOCK);
-            match accepted {
-                Ok((fd, peer)) => {
-                    listener.counts.accepted += 1;
-                    let serial = listener.counts.accepted;
-                    let peer = peer.and_then(|any| SocketAddr::try_from(any).ok());
-                    // Who has gone already has no address any more.
-                    let peer = peer.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
-                    self.arrive(id, Handed { peer: NetAddress::new(peer), serial }, fd, now_ns);
-                }
-                Err(Errno::AGAIN) => break,
-                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                    warn!(%error, "nothing can be accepted for a shared listener");
-                    listener.pause_until_ns = now_ns + PAUSE_NS;
-                    break;
-                }
-                Err(Errno::INVAL | Errno::BADF | Errno::NOTSOCK) => {
-                    warn!(listener = %id, "a listening socket of it listens no more");
-                    self.drop_socket(id, token);
-                    return;
-                }
-                // Errors of the connection itself (accept(2)).
-                Err(error) => debug!(%error, "a connection ended before it was accepted"),
-            }
-            if !flags.contains(OFlags::NONBLOCK) {
-                break;
-            }
-            self.close_where_full(id, now_ns);
-        }
-        self.settle(id, now_ns);
-    }
-
-    fn close_where_full(&mut self, id: ObjectId, now_ns: u64) {
-        let is_full = |it: &crate::listener::SharedListener| !it.held.unplaced.is_empty();
-        if self.listeners.get(&id).is_some_and(is_full) {
-            self.settle(id, now_ns);
-        }
-    }
-
-    fn drop_socket(&mut self, id: ObjectId, token: u64) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let gone = listener.sockets.iter().position(|(it, _)| *it == token);
-        if let Some(at) = gone {
-            let (_, socket) = listener.sockets.swap_remove(at);
-            self.poll.ignore(&socket);
-        }
-        self.sources.remove(&token);
-    }
-
-    fn arrive(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, now_ns: u64) {
+    /// A connection has come: the rule says what has to be known of it.
+    pub fn arrive(&mut self, id: ObjectId, handed: Handed, fd: Foreign, now_ns: u64) {
         let Some(listener) = self.listeners.get(&id) else { return };
         match (listener.balance.rule(), listener.balance.rule().peek()) {
             (_, Some(peek)) => self.peek(id, handed, fd, peek, now_ns),
@@ -95,13 +36,13 @@ impl State {
 
     /// Waits for the first bytes, unless they are there. Where too many are waited for, the one that
     /// has been silent longest is given by load.
-    fn peek(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, peek: Peek, now_ns: u64) {
+    fn peek(&mut self, id: ObjectId, handed: Handed, fd: Foreign, peek: Peek, now_ns: u64) {
         let mut room = vec![0; peek.bytes_max as usize];
         if let Some(length) = first_bytes(&fd, &mut room, false) {
             return self.read(id, handed, fd, &room[..length], now_ns);
         }
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let crowded = listener.held.awaiting() >= PEEKED_MAX;
+        let Some(listener) = self.listeners.get(&id) else { return };
+        let crowded = listener.held.awaiting() >= self.awaited_max(&listener.owner);
         if let Some(oldest) = crowded.then(|| listener.held.oldest()).flatten() {
             self.give_up_waiting(id, oldest, now_ns);
         }
@@ -130,6 +71,16 @@ impl State {
         }
     }
 
+    /// Waits for nothing more of a listener's connections.
+    pub fn release_all(&mut self, id: ObjectId) {
+        let Some(listener) = self.listeners.get(&id) else { return };
+        for serial in listener.held.serials() {
+            let Some(Held { handed, fd, .. }) = self.release(id, serial) else { continue };
+            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            listener.held.unplaced.push_back((handed, fd));
+        }
+    }
+
     /// Takes a connection out of those that are waited for.
     fn release(&mut self, id: ObjectId, serial: u64) -> Option<Held> {
         let held = self.listeners.get_mut(&id)?.held.remove(serial)?;
@@ -141,7 +92,7 @@ impl State {
     }
 
     /// The first bytes are known: the first line decides, or the plug-in.
-    fn read(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, bytes: &[u8], now_ns: u64) {
+    fn read(&mut self, id: ObjectId, handed: Handed, fd: Foreign, bytes: &[u8], now_ns: u64) {
         let Some(listener) = self.listeners.get(&id) else { return };
         if let Rule::Plugin(peek) = listener.balance.rule() {
             return self.ask(id, handed, fd, bytes, peek, now_ns);
@@ -153,7 +104,7 @@ impl State {
         &mut self,
         id: ObjectId,
         handed: Handed,
-        fd: OwnedFd,
+        fd: Foreign,
         bytes: &[u8],
         peek: Peek,
         now_ns: u64,
@@ -173,10 +124,10 @@ impl State {
 
     /// The plug-in has said something.
     pub fn hear_plugin(&mut self, id: ObjectId, now_ns: u64) {
-        for _ in 0..ACCEPTED_MAX {
+        for _ in 0..HEARD_MAX {
             let Some(listener) = self.listeners.get_mut(&id) else { return };
             let Some(plugin) = &mut listener.plugin else { return };
-            match plugin.hear() {
+            match plugin.hear(&listener.owner) {
                 Heard::Named(named) => {
                     let is_asked = |held: &Held| matches!(held.awaited, Awaited::Plugin { .. });
                     if listener.held.get(named.serial).is_some_and(is_asked) {
@@ -221,7 +172,7 @@ impl State {
 
 /// How many first bytes there are, once they decide: a whole line, as many as are looked at, or what
 /// there is at the connection's end. They stay in the connection.
-fn first_bytes(fd: &OwnedFd, room: &mut [u8], is_end: bool) -> Option<usize> {
+fn first_bytes(fd: &Foreign, room: &mut [u8], is_end: bool) -> Option<usize> {
     let bytes_max = room.len();
     match rustix::net::recv(fd, &mut *room, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((0, _)) => Some(0),

@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex};
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
+use heliostat_service_grant::{Holder, Shares, Used};
 use heliostat_service_listener::{Seat, Standing};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::OFlags;
 
-use crate::listener::SharedListener;
+use crate::accepting::Accepting;
+use crate::closing::{Foreign, Owner};
+use crate::listener::{Listening, SharedListener};
 use crate::plugin::Plugin;
 use crate::state::{ListenerState, Poll, Source, State};
 use crate::thread::Shared;
@@ -31,15 +34,24 @@ pub struct WorkerEnds {
 }
 
 impl Balancer {
-    /// Starts the thread.
+    /// Starts the thread. `held` says how many connections there may be that nobody has taken.
     ///
     /// # Errors
     /// The kernel has no descriptor or no thread for it.
-    pub fn start() -> io::Result<Balancer> {
+    pub fn start(held: Shares) -> io::Result<Balancer> {
+        Self::start_with(held, Accepting::best)
+    }
+
+    /// The same, with the way to accept.
+    pub(crate) fn start_with(
+        held: Shares,
+        accepting: impl FnOnce(&OwnedFd) -> io::Result<Accepting>,
+    ) -> io::Result<Balancer> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &bell, EventData::new_u64(0), EventFlags::IN)?;
-        let state = State::new(Poll(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?));
+        let poll = Poll(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?);
+        let state = State::new(poll, accepting(&bell)?, held);
         let shared = Arc::new(Shared { state: Mutex::new(state), bell });
         let served = shared.clone();
         let thread = std::thread::Builder::new().name("listeners".into());
@@ -48,25 +60,27 @@ impl Balancer {
     }
 
     /// A listener without sockets and workers.
-    pub fn add_listener(&self, id: ObjectId, rule: Rule) {
+    pub fn add_listener(&self, id: ObjectId, owner: Owner, rule: Rule) {
         // Random by the keys of the standard library's hasher.
         let seed = RandomState::new().hash_one(id.index);
-        self.0.with(|state| state.listeners.insert(id, SharedListener::new(rule, seed)));
+        let listener = SharedListener::new(owner, rule, seed);
+        self.0.with(|state| state.listeners.insert(id, listener));
     }
 
     /// One more listening socket of a listener, which accepts without waiting from now on.
     ///
     /// # Errors
     /// The kernel does not watch it.
-    pub fn add_socket(&self, id: ObjectId, socket: OwnedFd) -> io::Result<()> {
+    pub fn add_socket(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
         let flags = rustix::fs::fcntl_getfl(&socket)?;
         rustix::fs::fcntl_setfl(&socket, flags | OFlags::NONBLOCK)?;
+        let fd = Arc::new(socket);
         self.change(|state, _| {
             let token = state.token(Source::Socket(id));
             let Some(listener) = state.listeners.get_mut(&id) else { return Ok(()) };
             let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
-            state.poll.watch(&socket, token, flags)?;
-            listener.sockets.push((token, socket));
+            state.poll.watch(&*fd, token, flags)?;
+            listener.sockets.push(Listening { token, fd, is_away: false });
             Ok(())
         })
     }
@@ -76,7 +90,9 @@ impl Balancer {
     /// # Errors
     /// The kernel has no sockets or no memory for it.
     pub fn add_worker(&self, id: ObjectId, worker: ObjectId, place: u32) -> io::Result<WorkerEnds> {
-        let (made, queue, page) = Worker::create(worker)?;
+        let owner = self.0.with(|state| state.listeners.get(&id).map(|it| it.owner.clone()));
+        let owner = owner.ok_or(io::ErrorKind::NotFound)?;
+        let (made, queue, page) = Worker::create(worker, &owner)?;
         self.change(|state, _| {
             if let Some(listener) = state.listeners.get_mut(&id) {
                 listener.workers.insert(worker, made);
@@ -121,9 +137,24 @@ impl Balancer {
         self.change(|state, now| state.end_worker(id, worker, now));
     }
 
-    /// A listener is given up.
+    /// A worker is one no more, and lives.
+    pub fn dismiss(&self, id: ObjectId, worker: ObjectId) {
+        self.change(|state, now| state.dismiss(id, worker, now));
+    }
+
+    /// A listener is given up: its workers accept by themselves.
     pub fn end_listener(&self, id: ObjectId) {
         self.change(|state, _| state.end_listener(id));
+    }
+
+    /// New shares of connections that nobody has taken.
+    pub fn set_held(&self, held: Shares) {
+        self.change(|state, _| state.held.set_shares(held));
+    }
+
+    /// How many of those there are.
+    pub fn held(&self, holder: Holder) -> Used {
+        self.0.with(|state| state.held.used(holder))
     }
 
     /// Another rule for connections to come.
@@ -138,7 +169,7 @@ impl Balancer {
     ///
     /// # Errors
     /// The kernel does not watch it.
-    pub fn set_plugin(&self, id: ObjectId, socket: OwnedFd) -> io::Result<()> {
+    pub fn set_plugin(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
         self.change(|state, now| {
             state.end_plugin(id, now);
             let token = state.token(Source::Plugin(id));
@@ -146,6 +177,7 @@ impl Balancer {
             if let Some(listener) = state.listeners.get_mut(&id) {
                 listener.plugin = Some(Plugin::new(socket, token));
             }
+            state.settle(id, now);
             Ok(())
         })
     }

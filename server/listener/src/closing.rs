@@ -1,34 +1,52 @@
-//! Closes what may wait: a connection that lingers, beside the thread that accepts.
+//! What is foreign, which this thread never closes: close(2) of it may wait as long as its owner
+//! pleases. A socket lingers, an unread message has such a socket in it; and whoever has the same open
+//! file may turn it into that at any moment, so that looking first is of no use.
 
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{sync_channel, SyncSender};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use rustix::net::sockopt::{set_socket_linger, socket_linger};
+use heliostat_service_grant::{Holder, Used};
 
-/// Descriptors whose closing may wait, in line.
-const CLOSING_MAX: usize = 1024;
+/// Closes beside, in threads that may wait, and changes nothing about what others have as well.
+pub trait Closer: Send + Sync {
+    /// Closes it soon.
+    fn close(&self, fd: OwnedFd);
 
-/// Who closes connections that linger: close(2) of such waits, if nobody else has it.
-#[derive(Default)]
-pub struct Closing(Option<SyncSender<OwnedFd>>);
+    /// How many are not closed yet.
+    fn waiting(&self) -> Used;
+}
 
-impl Closing {
-    /// Closes a connection that a worker may have by now.
-    pub fn close(&mut self, fd: OwnedFd) {
-        if !matches!(socket_linger(&fd), Ok(Some(_))) {
-            return;
-        }
-        let line = self.0.get_or_insert_with(|| {
-            let (line, closed) = sync_channel::<OwnedFd>(CLOSING_MAX);
-            // Without the thread the line ends at once, and what lingers is closed without waiting.
-            let name = std::thread::Builder::new().name("listener-close".into());
-            let _ = name.spawn(move || closed.into_iter().for_each(drop));
-            line
-        });
-        if let Err(error) = line.try_send(fd) {
-            let (std::sync::mpsc::TrySendError::Full(fd)
-            | std::sync::mpsc::TrySendError::Disconnected(fd)) = error;
-            let _ = set_socket_linger(&fd, None);
-        }
+/// Whose a listener is, and who closes what is its.
+#[derive(Clone)]
+pub struct Owner {
+    /// Whose share its connections count against.
+    pub holder: Holder,
+    /// Who closes.
+    pub closer: Arc<dyn Closer>,
+}
+
+/// A foreign descriptor. However it is let go of, it is closed beside.
+pub struct Foreign {
+    /// There until the value is taken apart.
+    fd: Option<OwnedFd>,
+    closer: Arc<dyn Closer>,
+}
+
+impl Owner {
+    /// What is this owner's.
+    pub fn own(&self, fd: OwnedFd) -> Foreign {
+        Foreign { fd: Some(fd), closer: self.closer.clone() }
+    }
+}
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_ref().expect("only the end takes it").as_fd()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.fd.take().into_iter().for_each(|fd| self.closer.close(fd));
     }
 }

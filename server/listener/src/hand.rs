@@ -1,6 +1,7 @@
 //! A connection is given to a worker; while no worker has room, nothing more is accepted.
 
 use std::os::fd::OwnedFd;
+use std::net::IpAddr;
 
 use heliostat_abi::listener::{Handed, Rule};
 use heliostat_abi::name::ObjectId;
@@ -9,6 +10,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use tracing::debug;
 
+use crate::closing::Foreign;
 use crate::state::{Source, State};
 
 /// After the first connection of a worker its open ones are counted so much later.
@@ -18,7 +20,7 @@ pub const PAUSE_NS: u64 = 100_000_000;
 
 impl State {
     /// Gives a connection to the worker that the rule names, or keeps it until one has room.
-    pub fn hand(&mut self, id: ObjectId, handed: Handed, fd: OwnedFd, key: Key<'_>, now_ns: u64) {
+    pub fn hand(&mut self, id: ObjectId, handed: Handed, fd: Foreign, key: Key<'_>, now_ns: u64) {
         loop {
             let Some(listener) = self.listeners.get_mut(&id) else { return };
             let by_address = address_bytes(handed.peer);
@@ -57,7 +59,8 @@ impl State {
             }
             listener.counts.given += 1;
             listener.balance.seat_mut(chosen).into_iter().for_each(|seat| seat.give(now_ns));
-            return self.closing.close(fd);
+            // Its worker may have it by now, and let its close linger: it is closed beside.
+            return drop(fd);
         }
     }
 
@@ -88,13 +91,16 @@ impl State {
     /// Accepts where somebody can take what comes; everything else the kernel keeps.
     fn open_or_close(&mut self, id: ObjectId, now_ns: u64) {
         let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let is_open = listener.held.unplaced.is_empty() && has_room(listener, now_ns);
+        let can_be_open = listener.held.unplaced.is_empty() && has_room(listener, now_ns);
+        self.count_held(id);
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let is_open = can_be_open && !listener.lacks_share;
         let waits_for_room = !is_open && listener.balance.is_served();
         if is_open != listener.is_open {
             listener.is_open = is_open;
             let flags = if is_open { EventFlags::IN } else { EventFlags::empty() };
-            let sockets = listener.sockets.iter();
-            sockets.for_each(|(token, socket)| self.poll.change(socket, *token, flags));
+            let sockets = listener.sockets.iter().filter(|it| !it.is_away);
+            sockets.for_each(|it| self.poll.change(&*it.fd, it.token, flags));
         }
         self.watch_queues(id, waits_for_room);
     }

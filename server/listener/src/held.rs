@@ -2,9 +2,10 @@
 //! room for what was taken back.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
 
 use heliostat_abi::listener::Handed;
+
+use crate::closing::Foreign;
 
 /// What one waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +25,7 @@ pub enum Awaited {
 /// One such connection.
 pub struct Held {
     /// It.
-    pub fd: OwnedFd,
+    pub fd: Foreign,
     /// What its worker will be told.
     pub handed: Handed,
     /// What it waits for.
@@ -39,7 +40,7 @@ pub struct HeldConnections {
     /// By number, so that the first is the oldest.
     awaiting: BTreeMap<u64, Held>,
     /// Taken back or decided, and without room at any worker: they come before all that is new.
-    pub unplaced: VecDeque<(Handed, OwnedFd)>,
+    pub unplaced: VecDeque<(Handed, Foreign)>,
 }
 
 impl HeldConnections {
@@ -61,6 +62,16 @@ impl HeldConnections {
     /// How many wait for their bytes or a word.
     pub fn awaiting(&self) -> usize {
         self.awaiting.len()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.awaiting.len() + self.unplaced.len()
+    }
+
+    /// Those that wait for their bytes or a word, the oldest first.
+    pub fn serials(&self) -> Vec<u64> {
+        self.awaiting.keys().copied().collect()
     }
 
     /// The one that waits longest.

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod accepting;
 mod audit;
 mod balancer;
 mod closing;
@@ -28,8 +29,11 @@ mod thread;
 mod worker;
 
 pub use balancer::{Balancer, WorkerEnds};
+pub use closing::{Closer, Foreign, Owner};
 pub use listener::Counts;
 pub use state::{ListenerState, WorkerState};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_ends;

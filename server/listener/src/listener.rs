@@ -1,12 +1,14 @@
 //! One shared listener, as the thread has it.
 
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::ObjectId;
-use heliostat_service_listener::Balance;
+use heliostat_service_listener::{Balance, Standing};
+use tracing::warn;
 
+use crate::closing::{Foreign, Owner};
 use crate::held::HeldConnections;
 use crate::plugin::Plugin;
 use crate::worker::Worker;
@@ -28,12 +30,24 @@ pub struct Counts {
     pub garbage: u64,
 }
 
+/// A listening socket.
+pub struct Listening {
+    /// Its poll token.
+    pub token: u64,
+    /// It.
+    pub fd: Arc<Foreign>,
+    /// A thread accepts on it: meanwhile nobody waits for its connections.
+    pub is_away: bool,
+}
+
 /// A listener.
 pub struct SharedListener {
+    /// Whose it is.
+    pub owner: Owner,
     /// The decision.
     pub balance: Balance,
-    /// Its listening sockets, each with its token.
-    pub sockets: Vec<(u64, OwnedFd)>,
+    /// Its listening sockets.
+    pub sockets: Vec<Listening>,
     /// Its workers.
     pub workers: BTreeMap<ObjectId, Worker>,
     /// Connections that nobody has yet.
@@ -42,6 +56,10 @@ pub struct SharedListener {
     pub plugin: Option<Plugin>,
     /// Whether connections are accepted now; otherwise they stay with the kernel.
     pub is_open: bool,
+    /// Its owner has as many connections that nobody has taken as there may be.
+    pub lacks_share: bool,
+    /// Connections of it that count against its owner's share.
+    pub counted: u64,
     /// After a failure to accept: not before this.
     pub pause_until_ns: u64,
     /// What is counted.
@@ -50,14 +68,17 @@ pub struct SharedListener {
 
 impl SharedListener {
     /// One without sockets and workers.
-    pub fn new(rule: Rule, seed: u64) -> SharedListener {
+    pub fn new(owner: Owner, rule: Rule, seed: u64) -> SharedListener {
         SharedListener {
+            owner,
             balance: Balance::new(rule, seed),
             sockets: Vec::new(),
             workers: BTreeMap::new(),
             held: HeldConnections::default(),
             plugin: None,
             is_open: false,
+            lacks_share: false,
+            counted: 0,
             pause_until_ns: 0,
             counts: Counts::default(),
         }
@@ -73,6 +94,31 @@ impl SharedListener {
                 seat.see_untaken(worker.queue.untaken(), now_ns);
             }
             seat.hear(closed, weight, now_ns);
+        }
+    }
+
+    /// Puts what nobody has yet into its workers' queues by turns, however full they are; those that
+    /// drain get nothing, and those that have not waited yet where nobody has.
+    pub fn part_with_all(&mut self) {
+        let of = |standing| {
+            let seats = self.balance.seats().iter().filter(move |it| it.standing == standing);
+            seats.map(|it| it.worker).collect::<VecDeque<ObjectId>>()
+        };
+        let mut turns = of(Standing::Ready);
+        if turns.is_empty() {
+            turns = of(Standing::Joined);
+        }
+        let mut lost = 0;
+        for (handed, fd) in std::mem::take(&mut self.held.unplaced) {
+            let is_given = (0..turns.len()).any(|_| {
+                turns.rotate_left(1);
+                let worker = turns.back().and_then(|id| self.workers.get(id));
+                worker.is_some_and(|worker| worker.queue.put(&handed, &fd).is_ok())
+            });
+            lost += u64::from(!is_given);
+        }
+        if lost > 0 {
+            warn!(connections = lost, "no worker had room for what a shared listener had left");
         }
     }
 

@@ -8,12 +8,19 @@
 //! The plug-in is a foreign program: what it answers is checked, answers that come late are not looked
 //! at, and one that sends what is none too often is not asked any more.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use heliostat_abi::listener::Handed;
 use heliostat_service_listener::Seat;
+use rustix::cmsg_space;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{
+    recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+};
+
+use crate::closing::{Foreign, Owner};
 
 /// A question begins with it.
 pub const QUESTION: u32 = u32::from_le_bytes(*b"HPLQ");
@@ -25,6 +32,8 @@ pub const VERSION: u32 = 1;
 pub const QUESTION_HEAD_BYTES: usize = 48;
 /// Bytes of an answer.
 pub const ANSWER_BYTES: usize = 16;
+/// Descriptors that fit in a message (SCM_MAX_FD of the kernel).
+const FDS_MAX: usize = 253;
 /// A plug-in that has sent so many records that are none is asked no more.
 const GARBAGE_MAX: u64 = 16;
 
@@ -52,7 +61,7 @@ pub enum Heard {
 
 /// The thread's end of a plug-in.
 pub struct Plugin {
-    socket: OwnedFd,
+    socket: Foreign,
     /// Its poll token.
     pub token: u64,
     garbage: u64,
@@ -60,7 +69,7 @@ pub struct Plugin {
 
 impl Plugin {
     /// One that is asked by a socket of messages.
-    pub fn new(socket: OwnedFd, token: u64) -> Plugin {
+    pub fn new(socket: Foreign, token: u64) -> Plugin {
         Plugin { socket, token, garbage: 0 }
     }
 
@@ -71,12 +80,18 @@ impl Plugin {
         rustix::net::send(&self.socket, &question, flags).map(|_| ())
     }
 
-    /// What it has said.
-    pub fn hear(&mut self) -> Heard {
+    /// What it has said. With a message that has descriptors in it, or more than there is room for, it
+    /// is gone: the message stays where it is, and is closed with the socket.
+    pub fn hear(&mut self, owner: &Owner) -> Heard {
         let mut room = [0; ANSWER_BYTES + 1];
-        let length = match rustix::net::recv(&self.socket, &mut room, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Heard::Gone,
-            Ok((length, _)) => length,
+        let looked = receive(&self.socket, &mut room, RecvFlags::PEEK, owner);
+        let taken = match looked {
+            Ok((_, false)) => receive(&self.socket, &mut room, RecvFlags::empty(), owner),
+            other => other,
+        };
+        let length = match taken {
+            Ok((0, _) | (_, true)) => return Heard::Gone,
+            Ok((length, false)) => length,
             Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
             Err(_) => return Heard::Gone,
         };
@@ -95,6 +110,28 @@ impl AsFd for Plugin {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Receives a message: its length, and whether there was more in it than bytes. Descriptors that come
+/// along the owner's closer closes; without room for them the kernel would, in this thread.
+fn receive(
+    socket: &Foreign,
+    room: &mut [u8],
+    flags: RecvFlags,
+    owner: &Owner,
+) -> Result<(usize, bool), Errno> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(room)], &mut ancillary, flags)?;
+    let mut is_more = received.flags.contains(ReturnFlags::CTRUNC);
+    for message in ancillary.drain() {
+        is_more = true;
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            fds.for_each(|fd| drop(owner.own(fd)));
+        }
+    }
+    Ok((received.bytes, is_more))
 }
 
 /// The record that asks about a connection.

@@ -13,25 +13,28 @@ use rustix::net::{
     Shutdown, SocketFlags, SocketType,
 };
 
+use crate::closing::{Foreign, Owner};
+
 /// The thread's side of a queue.
 pub struct Queue {
     /// What connections are sent into.
     writing: OwnedFd,
-    /// A duplicate of the worker's end.
-    reading: OwnedFd,
+    /// A duplicate of the worker's end. What lies in it may linger, and so is its last close foreign.
+    reading: Foreign,
+    owner: Owner,
 }
 
 impl Queue {
     /// A new queue, and the worker's end of it.
     ///
     /// The worker cannot send: what it sends would lie here unread.
-    pub fn create() -> Result<(Queue, OwnedFd), Errno> {
+    pub fn create(owner: &Owner) -> Result<(Queue, OwnedFd), Errno> {
         let flags = SocketFlags::CLOEXEC;
         let (writing, reading) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         shutdown(&writing, Shutdown::Read)?;
         let theirs = rustix::io::fcntl_dupfd_cloexec(&reading, 0)?;
-        Ok((Queue { writing, reading }, theirs))
+        Ok((Queue { writing, reading: owner.own(reading), owner: owner.clone() }, theirs))
     }
 
     /// Puts a connection into it. The sender keeps its descriptor.
@@ -52,7 +55,7 @@ impl Queue {
     }
 
     /// Takes one connection out of it again; none when the worker was faster.
-    pub fn take_back(&self) -> Option<(Handed, OwnedFd)> {
+    pub fn take_back(&self) -> Option<(Handed, Foreign)> {
         loop {
             let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -70,7 +73,7 @@ impl Queue {
             // Only this thread sends into it; where the table had no room for the descriptor the
             // connection is lost, as it would be by any receiver.
             if let (Ok(handed), Some(fd)) = (Handed::decode(&bytes[..received.bytes]), fd) {
-                return Some((handed, fd));
+                return Some((handed, self.owner.own(fd)));
             }
         }
     }
@@ -92,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_is_counted_and_taken_back_though_the_worker_is_gone() {
-        let (queue, theirs) = Queue::create().unwrap();
+        let (queue, theirs) = Queue::create(&crate::tests::owner()).unwrap();
         for serial in 0..3 {
             queue.put(&handed(serial), std::io::stderr()).unwrap();
         }
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_worker_can_send_nothing_back() {
-        let (_queue, theirs) = Queue::create().unwrap();
+        let (_queue, theirs) = Queue::create(&crate::tests::owner()).unwrap();
         let sent = rustix::net::send(&theirs, b"garbage", SendFlags::NOSIGNAL);
         assert_eq!(sent, Err(Errno::PIPE));
     }

@@ -3,14 +3,20 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
+use heliostat_abi::listener::limits::PEEKED_MAX;
 use heliostat_abi::name::ObjectId;
+use heliostat_service_grant::{Holder, Quota, Shares};
 use heliostat_service_listener::{Seat, Standing};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use crate::closing::Closing;
+use crate::accepting::Accepting;
+use crate::closing::Owner;
 use crate::listener::{Counts, SharedListener};
 use crate::worker::Worker;
+
+/// One listener may have this part of its owner's connections that nobody has taken.
+const AWAITED_PART: u64 = 2;
 
 /// What became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +63,10 @@ pub struct State {
     next_token: u64,
     /// What is waited for.
     pub poll: Poll,
-    /// Who closes what may wait.
-    pub closing: Closing,
+    /// How connections are accepted.
+    pub accepting: Accepting,
+    /// Connections that nobody has taken, by whose they are.
+    pub held: Quota,
     /// The thread ends.
     pub is_stopping: bool,
 }
@@ -103,13 +111,14 @@ pub struct WorkerState {
 
 impl State {
     /// Without listeners.
-    pub fn new(poll: Poll) -> State {
+    pub fn new(poll: Poll, accepting: Accepting, held: Shares) -> State {
         State {
             listeners: HashMap::new(),
             sources: HashMap::from([(0, Source::Bell)]),
             next_token: 1,
             poll,
-            closing: Closing::default(),
+            accepting,
+            held: Quota::new(held),
             is_stopping: false,
         }
     }
@@ -134,13 +143,35 @@ impl State {
         self.settle(id, now_ns);
     }
 
-    /// A listener is given up.
-    pub fn end_listener(&mut self, id: ObjectId) {
-        let Some(gone) = self.listeners.remove(&id) else { return };
-        for (_, socket) in &gone.sockets {
-            // Its workers have it still.
-            self.poll.ignore(socket);
+    /// A worker that lives is one no more. Where there is no other it keeps what lies in its queue, and
+    /// gets what nobody has yet: it reads that to its end before it accepts by itself.
+    pub fn dismiss(&mut self, id: ObjectId, worker: ObjectId, now_ns: u64) {
+        let workers = self.listeners.get(&id).map(|listener| &listener.workers);
+        if workers.is_some_and(|all| all.len() == 1 && all.contains_key(&worker)) {
+            self.release_all(id);
+            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            listener.part_with_all();
+            for gone in std::mem::take(&mut listener.workers).into_values() {
+                self.poll.ignore(gone.queue.writing());
+            }
         }
+        self.end_worker(id, worker, now_ns);
+    }
+
+    /// A listener is given up. Its workers keep what lies in their queues, and get what nobody has yet.
+    pub fn end_listener(&mut self, id: ObjectId) {
+        self.release_all(id);
+        let Some(mut gone) = self.listeners.remove(&id) else { return };
+        gone.part_with_all();
+        for socket in &gone.sockets {
+            // Its workers have it still.
+            self.poll.ignore(&*socket.fd);
+        }
+        gone.workers.values().for_each(|worker| self.poll.ignore(worker.queue.writing()));
+        if let Some(plugin) = &gone.plugin {
+            self.poll.ignore(plugin);
+        }
+        self.held.give_back(gone.owner.holder, gone.counted);
         let is_its = |source: &Source| match source {
             Source::Bell => false,
             Source::Socket(it)
@@ -163,6 +194,25 @@ impl State {
         }
     }
 
+    /// Counts what a listener holds against its owner's share, and looks whether that has room.
+    pub fn count_held(&mut self, id: ObjectId) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let (holder, held) = (listener.owner.holder, listener.held.len() as u64);
+        self.held.give_back(holder, listener.counted);
+        self.held.take_anyway(holder, held);
+        listener.counted = held;
+        let used = self.held.used(holder).plus(listener.owner.closer.waiting(), 1);
+        listener.lacks_share = self.held.shares().check(holder, used, 1).is_err();
+    }
+
+    /// For so many connections of one listener something is awaited: others of its owner's have room.
+    pub fn awaited_max(&self, owner: &Owner) -> usize {
+        let Holder { is_trusted, .. } = owner.holder;
+        let Shares { user, trusted, .. } = self.held.shares();
+        let share = if is_trusted { trusted } else { user };
+        usize::try_from(share / AWAITED_PART).unwrap_or(PEEKED_MAX).clamp(1, PEEKED_MAX)
+    }
+
     /// What people are told of a listener.
     pub fn view(&mut self, id: ObjectId, now_ns: u64) -> Option<ListenerState> {
         let listener = self.listeners.get_mut(&id)?;
@@ -172,7 +222,7 @@ impl State {
         let told = seats.map(|seat| (seat.worker, worker_state(seat, workers.get(&seat.worker))));
         Some(ListenerState {
             counts: listener.counts,
-            held: listener.held.awaiting() + listener.held.unplaced.len(),
+            held: listener.held.len(),
             is_open: listener.is_open,
             has_plugin: listener.plugin.is_some(),
             workers: told.collect(),

@@ -82,6 +82,11 @@ impl State {
             None => {}
             Some(Source::Bell) => {
                 let _ = rustix::io::read(bell, &mut [0; 8]);
+                self.take_accepted(now_ns);
+            }
+            // One that listens never says this, and would again and again while nothing is accepted.
+            Some(Source::Socket(id)) if flags.contains(EventFlags::HUP) => {
+                self.drop_socket(id, token);
             }
             Some(Source::Socket(id)) => self.accept_some(id, token, now_ns),
             Some(Source::Queue(id, _)) => self.room_came(id, now_ns),
@@ -135,7 +140,8 @@ impl State {
         let now = monotonic_ns();
         let each = self.listeners.values().flat_map(|listener| {
             let paused = Some(listener.pause_until_ns).filter(|until| *until > now);
-            let looks = listener.has_untaken().then_some(now + LOOK_NS);
+            let looks = listener.has_untaken() || listener.lacks_share;
+            let looks = looks.then_some(now + LOOK_NS);
             let audits = listener.workers.values().map(|worker| worker.audit_at_ns);
             let audit = audits.filter(|at| *at > 0).min();
             [paused, looks, audit, listener.held.next_deadline_ns()]

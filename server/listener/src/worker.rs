@@ -11,6 +11,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_base::sync::Ordering::Relaxed;
 
 use crate::audit::Audit;
+use crate::closing::Owner;
 use crate::queue::Queue;
 
 const NAME: &CStr = c"heliostat-listener-worker";
@@ -36,8 +37,8 @@ pub struct Worker {
 
 impl Worker {
     /// A new one, with its end of the queue and its page.
-    pub fn create(id: ObjectId) -> std::io::Result<(Worker, OwnedFd, OwnedFd)> {
-        let (queue, theirs) = Queue::create()?;
+    pub fn create(id: ObjectId, owner: &Owner) -> std::io::Result<(Worker, OwnedFd, OwnedFd)> {
+        let (queue, theirs) = Queue::create(owner)?;
         let (fd, page) = SharedMapping::create(NAME, page::BYTES).map_err(std::io::Error::other)?;
         page.atomic_u32(0).store(page::MAGIC, Relaxed);
         page.atomic_u32(page::AT_VERSION).store(page::VERSION, Relaxed);

@@ -43,7 +43,9 @@ impl Listeners {
         let mut count = 0;
         for session in sessions {
             count += self.workers.count_of(*session);
-            self.end(*session, now_ns, effects);
+            let mut ends = Vec::new();
+            self.end(*session, now_ns, &mut ends);
+            effects.extend(ends.into_iter().map(Effect::of_living));
             self.revoked.insert(*session);
         }
         count
@@ -62,7 +64,9 @@ impl Listeners {
     pub fn remove(&mut self, listener: ObjectId, now_ns: u64, effects: &mut Vec<Effect>) {
         let Some(found) = self.listeners.get(listener) else { return };
         let workers: Vec<ObjectId> = found.places.values().copied().collect();
-        workers.into_iter().for_each(|worker| self.end_worker(worker, now_ns, effects));
+        // They end with it, all at once: what one of them has not taken is no other's.
+        let mut ends = Vec::new();
+        workers.into_iter().for_each(|worker| self.end_worker(worker, now_ns, &mut ends));
         self.remove_listener(listener);
         effects.push(Effect::ListenerEnds(listener));
     }
@@ -70,6 +74,7 @@ impl Listeners {
     pub(crate) fn remove_listener(&mut self, listener: ObjectId) {
         if let Some(gone) = self.listeners.remove(listener) {
             self.by_endpoint.remove(&gone.endpoint);
+            self.sockets.give_back(gone.holder, gone.sockets.len() as u64);
         }
     }
 
@@ -87,5 +92,15 @@ impl Listeners {
     /// When the next one has been.
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.listeners.iter().filter_map(|(_, listener)| listener.ends_at_ns()).min()
+    }
+}
+
+impl Effect {
+    /// The same of a worker that lives.
+    fn of_living(self) -> Effect {
+        match self {
+            Effect::WorkerEnds { listener, worker } => Effect::WorkerDismissed { listener, worker },
+            other => other,
+        }
     }
 }

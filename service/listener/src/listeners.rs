@@ -89,7 +89,14 @@ pub enum Effect {
         /// Which.
         worker: ObjectId,
     },
-    /// A listener is given up: its sockets are closed.
+    /// A worker that lives is one no more: where there is no other it takes all there is along.
+    WorkerDismissed {
+        /// Of which listener.
+        listener: ObjectId,
+        /// Which.
+        worker: ObjectId,
+    },
+    /// A listener is given up, and its workers with it, which live: its sockets are closed.
     ListenerEnds(ObjectId),
 }
 
@@ -101,7 +108,9 @@ pub(crate) struct Listener {
     /// Made by a command: it stays without workers.
     pub(crate) is_lasting: bool,
     pub(crate) places: BTreeMap<u32, ObjectId>,
-    sockets: HashSet<u64>,
+    pub(crate) sockets: HashSet<u64>,
+    /// Whose share its sockets count against.
+    pub(crate) holder: Holder,
     pub(crate) empty_since_ns: u64,
 }
 
@@ -117,6 +126,8 @@ pub struct Listeners {
     pub(crate) listeners: QuotaTable<Listener>,
     pub(crate) by_endpoint: HashMap<Endpoint, ObjectId>,
     pub(crate) workers: Grants<Worker>,
+    /// Listening sockets, by whose listener they are of: there is no other limit than each listener's.
+    pub(crate) sockets: Quota,
     pub(crate) revoked: Revoked,
 }
 
@@ -133,6 +144,7 @@ impl Listeners {
             listeners: QuotaTable::new(LISTENERS_MAX, limits.listeners),
             by_endpoint: HashMap::new(),
             workers: Grants::new(Thing::ListenerWorkers, WORKERS_MAX, limits.workers()),
+            sockets: Quota::new(Shares::whole((LISTENERS_MAX * SOCKETS_PER_LISTENER_MAX) as u64)),
             revoked: Revoked::default(),
         }
     }
@@ -187,7 +199,9 @@ impl Listeners {
         let worker = self.workers.grant(joining.session, joining.holder, worker)?;
         let Some(listener) = self.listeners.get_mut(id) else { unreachable!("looked up above") };
         listener.places.insert(place, worker);
-        listener.sockets.insert(joining.socket);
+        if listener.sockets.insert(joining.socket) {
+            self.sockets.take_anyway(listener.holder, 1);
+        }
         let workers = listener.places.len() as u32;
         Ok(Joined { listener: id, worker, place, workers, is_first, brings_socket })
     }
@@ -213,7 +227,9 @@ impl Listeners {
     /// A listener has this socket, by the kernel's cookie.
     pub fn has_socket(&mut self, listener: ObjectId, socket: u64) {
         if let Some(listener) = self.listeners.get_mut(listener) {
-            listener.sockets.insert(socket);
+            if listener.sockets.insert(socket) {
+                self.sockets.take_anyway(listener.holder, 1);
+            }
         }
     }
 
@@ -231,6 +247,7 @@ impl Listeners {
             is_lasting: false,
             places: BTreeMap::new(),
             sockets: HashSet::new(),
+            holder,
             empty_since_ns: 0,
         };
         let made = self.listeners.insert(holder, listener);
@@ -305,8 +322,9 @@ impl Listeners {
     }
 
     /// Who has how much.
-    pub fn quotas(&self) -> [(Thing, &Quota); 2] {
-        [(Thing::SharedListeners, self.listeners.quota()), self.workers.quota()]
+    pub fn quotas(&self) -> [(Thing, &Quota); 3] {
+        let listeners = (Thing::SharedListeners, self.listeners.quota());
+        [listeners, self.workers.quota(), (Thing::ListenerSockets, &self.sockets)]
     }
 }
 

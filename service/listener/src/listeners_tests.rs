@@ -96,7 +96,8 @@ fn a_lasting_one_stays_without_workers_until_it_is_removed() {
     assert!(joined.listener == id && !joined.brings_socket);
     let mut effects = Vec::new();
     listeners.remove(id, 0, &mut effects);
-    assert_eq!((effects.len(), listeners.worker_count()), (2, 0));
+    // Its worker lives, and no other takes what it has not taken.
+    assert_eq!((&effects[..], listeners.worker_count()), (&[Effect::ListenerEnds(id)][..], 0));
 }
 
 #[test]
@@ -119,7 +120,20 @@ fn who_is_revoked_loses_its_workers_and_gets_none() {
     listeners.join(joining(1, 80)).unwrap();
     let mut effects = Vec::new();
     assert_eq!(listeners.revoke(&[session(1)], 0, &mut effects), 1);
+    assert!(matches!(effects[..], [Effect::WorkerDismissed { .. }]), "it lives");
     assert_eq!(listeners.join(joining(1, 80)).unwrap_err(), Refusal::Revoked);
     listeners.end(session(1), 0, &mut effects);
     assert!(listeners.join(joining(1, 80)).is_ok(), "another session has its place");
+}
+
+#[test]
+fn sockets_count_against_whose_the_listener_is_until_it_ends() {
+    let mut listeners = Listeners::new(LIMITS);
+    let used = |listeners: &Listeners| listeners.quotas()[2].1.used(Holder::user(7)).user;
+    let first = listeners.join(joining(1, 80)).unwrap();
+    listeners.join(Joining { socket: 5, ..joining(2, 80) }).unwrap();
+    listeners.join(joining(3, 80)).unwrap();
+    assert_eq!(used(&listeners), 2);
+    listeners.remove(first.listener, 0, &mut Vec::new());
+    assert_eq!(used(&listeners), 0);
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::listener::{ListenerReply, ListenerRequest, Rule};
@@ -10,6 +11,8 @@ use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
+use heliostat_server_listener::{Foreign, Owner};
+use heliostat_service_grant::Holder;
 use heliostat_service_listener::{Endpoint, Joining};
 use rustix::net::{sockopt, AddressFamily, SocketFlags, SocketType};
 use tracing::{debug, info, warn};
@@ -23,6 +26,8 @@ use crate::refused::{refuse, Refused};
 
 /// Connections that the kernel keeps for a listener that the control plane opened.
 const BACKLOG: i32 = 4096;
+/// Descriptors of a worker that brings a socket to a new listener: queue, set, both copies of the socket.
+const DESCRIPTORS_PER_JOIN: u64 = 5;
 
 impl Daemon {
     /// Answers a request of a session.
@@ -82,16 +87,18 @@ impl Daemon {
         rule: Option<Rule>,
         shown: ReceivedFd,
     ) -> Result<Answer, Refused> {
-        let examined = proof::examine(shown.as_fd()).map_err(|error| error.code());
-        let socket = shown.into_fd_if(examined.is_ok());
-        let (proof, socket) = (examined?, socket.ok_or(Code::BadRecord)?);
+        let proof = proof::examine(shown.as_fd()).map_err(|error| error.code())?;
         let (address, namespace) = (proof.endpoint.address, proof.endpoint.namespace.0);
         let uid = self.session(id)?.peer.subject.uid;
         self.check_right(id, Right::Listen, address, uid)?;
+        let holder = self.holder(id)?;
+        self.check_descriptors(holder, DESCRIPTORS_PER_JOIN)?;
+        let owner = self.listener_owner(holder);
+        let socket = owner.own(shown.into_fd().ok_or(Code::BadRecord)?);
         let configured = self.parts.config.listeners.of(address);
         let joining = Joining {
             session: id,
-            holder: self.holder(id)?,
+            holder,
             endpoint: Endpoint { namespace, address },
             owner_uid: proof.owner_uid,
             socket: proof.socket,
@@ -101,12 +108,13 @@ impl Daemon {
         let joined = self.services.listener.grants.join(joining);
         let joined = joined.inspect_err(|_| ()).map_err(refuse(id))?;
         let mut undo = Vec::new();
-        let ends = self.begin_worker(joined, rule.or(joining.rule), socket).map_err(|error| {
-            warn!(%error, "no worker of a shared listener can be made");
-            let grants = &mut self.services.listener.grants;
-            let _ = grants.leave(id, joined.worker, monotonic_ns(), &mut undo);
-            Code::Internal
-        });
+        let ends =
+            self.begin_worker(joined, rule.or(joining.rule), owner, socket).map_err(|error| {
+                warn!(%error, "no worker of a shared listener can be made");
+                let grants = &mut self.services.listener.grants;
+                let _ = grants.leave(id, joined.worker, monotonic_ns(), &mut undo);
+                Code::Internal
+            });
         self.carry_out_listener(undo);
         let ends = ends?;
         debug!(session = %id, worker = %joined.worker, %address, "takes part in a shared listener");
@@ -120,24 +128,21 @@ impl Daemon {
         &mut self,
         joined: heliostat_service_listener::Joined,
         rule: Option<Rule>,
-        socket: OwnedFd,
+        owner: Owner,
+        socket: Foreign,
     ) -> std::io::Result<heliostat_server_listener::WorkerEnds> {
         let listeners = &mut self.services.listener;
         if joined.is_first {
             let rule = rule.unwrap_or(Rule::LeastLoad);
-            listeners.started()?.add_listener(joined.listener, rule);
+            listeners.started()?.add_listener(joined.listener, owner.clone(), rule);
             info!(listener = %joined.listener, %rule, "an address is shared from now on");
         }
-        let kept = match joined.brings_socket {
-            true => Some(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?),
-            false => None,
-        };
-        // Whatever becomes of the shown one, it does not linger.
-        proof::close(socket);
-        if let Some(kept) = kept {
-            let first = rustix::io::fcntl_dupfd_cloexec(&kept, 0)?;
-            listeners.sockets.entry(joined.listener).or_insert_with(|| Rc::new(first));
-            listeners.started()?.add_socket(joined.listener, kept)?;
+        if joined.brings_socket {
+            if !listeners.sockets.contains_key(&joined.listener) {
+                let first = owner.own(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?);
+                listeners.sockets.insert(joined.listener, Rc::new(first));
+            }
+            listeners.started()?.add_socket(joined.listener, socket)?;
         }
         listeners.started()?.add_worker(joined.listener, joined.worker, joined.place)
     }
@@ -170,7 +175,11 @@ impl Daemon {
             return Err(Code::Denied.into());
         }
         self.check_right(id, Right::Listen, address, uid)?;
-        let socket = listening_socket(address).map_err(|error| {
+        let holder = self.holder(id)?;
+        self.check_descriptors(holder, DESCRIPTORS_PER_JOIN)?;
+        let owner = self.listener_owner(holder);
+        // From the first worker on it is theirs as well.
+        let socket = listening_socket(address).map(|it| owner.own(it)).map_err(|error| {
             info!(%address, %error, "no shared listener can be made");
             Code::BadState
         })?;
@@ -182,7 +191,6 @@ impl Daemon {
             rustix::net::getsockname(&socket).ok().and_then(|it| SocketAddr::try_from(it).ok());
         let address = NetAddress::new(bound.ok_or(Code::Internal)?);
         let cookie = sockopt::socket_cookie(&socket).map_err(|_| Code::Internal)?;
-        let holder = self.holder(id)?;
         let listeners = &mut self.services.listener;
         let endpoint = Endpoint { namespace, address };
         let listener = listeners.grants.create(holder, endpoint, uid, rule).map_err(refuse(id))?;
@@ -190,8 +198,8 @@ impl Daemon {
         let begun =
             rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(Into::into).and_then(|it| {
                 let balancer = listeners.started()?;
-                balancer.add_listener(listener, rule);
-                balancer.add_socket(listener, it)
+                balancer.add_listener(listener, owner.clone(), rule);
+                balancer.add_socket(listener, owner.own(it))
             });
         listeners.sockets.insert(listener, Rc::new(socket));
         if let Err(error) = begun {
@@ -202,6 +210,11 @@ impl Daemon {
             return Err(Code::Internal.into());
         }
         Ok(())
+    }
+
+    /// Whose a listener is, and who closes what is its: its workers use that on.
+    fn listener_owner(&self, holder: Holder) -> Owner {
+        Owner { holder, closer: Arc::new(self.closer.of(holder).shared()) }
     }
 
     fn drain_worker(&mut self, id: ObjectId, worker: ObjectId, back: bool) -> Result<(), Refused> {
@@ -224,7 +237,9 @@ impl Daemon {
         let listener = self.managed_listener(id, address)?;
         let is_unix = sockopt::socket_domain(&shown) == Ok(AddressFamily::UNIX);
         let is_packets = sockopt::socket_type(&shown) == Ok(SocketType::SEQPACKET);
+        let owner = self.listener_owner(self.holder(id)?);
         let socket = shown.into_fd_if(is_unix && is_packets).ok_or(Code::BadRecord)?;
+        let socket = owner.own(socket);
         let balancer = self.services.listener.balancer().ok_or(Code::NotFound)?;
         balancer.set_plugin(listener, socket).map_err(|error| {
             warn!(%error, "a plug-in cannot be watched");
