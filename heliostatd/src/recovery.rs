@@ -2,16 +2,14 @@
 //!
 //! ```text
 //! start --> [[durable]] log = FILE ----------> a thread: its owner's rights --> recovered, or told
-//! store opened --> areas with such entries --> a thread for each user's, whose rights it has
+//! store opened --> areas with such entries --> threads for each user's, whose rights they have
 //!                                              nobody else opens them to write until that has ended
 //! ```
 //! What an entry names the program has written down, so files are opened with no more rights than that
 //! program's user has. A file may take as long as it likes (a dead server): it keeps nobody waiting but
 //! who wants that very log.
 
-use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use heliostat_abi::store::Piece;
 use heliostat_backend_block::{AreaDevice, Durability, Extents, Options, Run, SharedFile};
@@ -19,38 +17,10 @@ use heliostat_backend_durable::{self as durable, Boot, What};
 use heliostat_backend_log::{Area, Log};
 use tracing::{error, info, warn};
 
+mod areas;
 mod rights;
 
-/// Users whose logs are recovered at once. Those of more are recovered when they are used.
-const USERS_MAX: usize = 64;
-
-/// Areas whose logs are being recovered, by their generation.
-#[derive(Clone, Debug, Default)]
-pub struct Recovering(Arc<Mutex<HashSet<u64>>>);
-
-impl Recovering {
-    /// Whether this one is.
-    pub fn has(&self, generation: u64) -> bool {
-        self.set().contains(&generation)
-    }
-
-    fn set(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A log in an area that an earlier run of the machine has left something in.
-#[derive(Clone, Debug)]
-pub struct LeftLog {
-    /// The area's name for ever, and for people.
-    pub generation: u64,
-    /// Its name, for people.
-    pub name: String,
-    /// Whose it is.
-    pub owner: u32,
-    /// Where it lies.
-    pub runs: Vec<Run>,
-}
+pub use areas::{recover_areas, LeftLog, Recovering};
 
 /// Where an area lies, as devices name it.
 pub fn runs(pieces: &[Piece]) -> Vec<Run> {
@@ -69,7 +39,11 @@ pub fn is_left(file: &SharedFile, runs: &[Run]) -> bool {
 pub fn recover_file(path: &Path) {
     let Some(owner) = rights::Owned::at(path) else { return };
     let path = path.to_owned();
-    start("recover-log", move || recover_file_of(owner, &path));
+    start("recover-log", move || {
+        // To ask whose it is may take as long as to open it.
+        let owner = rights::owner_of(&path);
+        owner.into_iter().for_each(|owner| recover_file_of(owner, &path));
+    });
 }
 
 fn recover_file_of(owner: rights::Owned, path: &Path) {
@@ -86,52 +60,6 @@ fn recover_file_of(owner: rights::Owned, path: &Path) {
         // A program that runs has recovered it.
         Err(why) if why.is_in_use() => info!(log = name, "a log of durable files is in use"),
         Err(why) => error!(log = name, %why, "a log of durable files is not recovered"),
-    }
-}
-
-/// Recovers logs in areas, whose device is driven as the store's is.
-pub fn recover_areas(logs: Vec<LeftLog>, file: &SharedFile, by: Durability) -> Recovering {
-    let recovering = Recovering::default();
-    recovering.set().extend(logs.iter().map(|log| log.generation));
-    let mut owners: Vec<u32> = logs.iter().map(|log| log.owner).collect();
-    owners.sort_unstable();
-    owners.dedup();
-    for owner in owners.iter().take(USERS_MAX).copied() {
-        let own: Vec<_> = logs.iter().filter(|log| log.owner == owner).cloned().collect();
-        let (file, left) = (file.clone(), recovering.clone());
-        start("recover-areas", move || recover_of_user(owner, &own, &file, by, &left));
-    }
-    for log in logs.iter().filter(|log| !owners.iter().take(USERS_MAX).any(|it| *it == log.owner)) {
-        warn!(area = log.name, owner = log.owner, "its log is recovered when it is used");
-        recovering.set().remove(&log.generation);
-    }
-    recovering
-}
-
-fn recover_of_user(
-    owner: u32,
-    logs: &[LeftLog],
-    file: &SharedFile,
-    by: Durability,
-    left: &Recovering,
-) {
-    let become_user = rights::become_user(owner);
-    for log in logs {
-        match (&become_user, device(file, &log.runs, Some(by))) {
-            (Err(why), _) => {
-                error!(area = log.name, owner, why, "its log of durable files is not recovered");
-            }
-            (Ok(()), None) => {
-                error!(area = log.name, owner, "its log is not recovered: no way to its device");
-            }
-            (Ok(()), Some((device, area))) => {
-                match Log::open(Box::new(device), area, Default::default()) {
-                    Ok(opened) => recover(&log.name, &opened),
-                    Err(why) => error!(area = log.name, owner, %why, "its log is not recovered"),
-                }
-            }
-        }
-        left.set().remove(&log.generation);
     }
 }
 

@@ -6,8 +6,12 @@ use heliostat_backend_log::{Area, LogError, LogReader};
 use crate::boot::Boot;
 use crate::entry::{decode, Entry};
 
+/// Who looks at many logs reads so much of each at most. What is not found by then is left to who opens it.
+const LOOKED_AT_BYTES: u64 = 1 << 20;
+
 /// Whether the log in an area of a device has entries of durable files that an earlier run of the machine
-/// has left: they have to be put into their files. Only reads; a log of anything else has none.
+/// has left: they have to be put into their files. Only reads; a log of anything else has none. One that begins
+/// with a great many entries that say nothing may have some.
 ///
 /// # Errors
 /// There is no log, it is damaged at its beginning, or the device fails.
@@ -17,7 +21,8 @@ pub fn is_left_by_crash(
     boot: &Boot,
 ) -> Result<bool, LogError> {
     let mut reader = LogReader::open(device, area)?;
-    while let Some(entry) = reader.read()? {
+    let limit = reader.position().at.saturating_add(LOOKED_AT_BYTES);
+    while let Some(entry) = reader.read_before(limit)? {
         match decode(&entry.payload) {
             Ok(Entry::Appended(head, _)) => return Ok(head.boot != boot.id),
             // Recovery of an earlier run may have left nothing but its mark.
@@ -25,5 +30,5 @@ pub fn is_left_by_crash(
             Err(_) => return Ok(false),
         }
     }
-    Ok(false)
+    Ok(reader.position().at >= limit)
 }

@@ -92,13 +92,22 @@ impl LogReader {
     /// `Trimmed` where the writer has given the entry up meanwhile; `Damaged` where an acknowledged
     /// one is not there; the device fails. The reader stays where it is.
     pub fn read(&mut self) -> Result<Option<Entry>, LogError> {
-        loop {
+        self.read_before(u64::MAX)
+    }
+
+    /// The same, or none where no entry begins before `limit`: what a log holds may be long.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn read_before(&mut self, limit: u64) -> Result<Option<Entry>, LogError> {
+        while self.at.at < limit {
             match self.next_place()? {
                 Found::Entry(entry) => return Ok(Some(entry)),
                 Found::Filler => {}
                 Found::End => return Ok(None),
             }
         }
+        Ok(None)
     }
 
     /// Looks whether the end, where `read` has found none, is one: an entry behind it may prove that

@@ -156,7 +156,9 @@ impl Daemon {
         if handles > 0 {
             return Err(NotDone::of(Why::InUse, 0, handles as u64).into());
         }
-        if !self.services.store.waiting.is_empty() {
+        // Who recovers a log has the device.
+        let is_recovering = self.services.store.open().is_some_and(|it| it.recovering.has_any());
+        if is_recovering || !self.services.store.waiting.is_empty() {
             return Err(Why::Busy.into());
         }
         self.close_store("it was detached");
