@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use heliostat_abi::store::name::OWN_USER;
@@ -120,6 +121,37 @@ fn a_log_in_a_file_whose_file_system_hangs_does_not_hold_up_the_control_plane() 
     let path = scene.daemon().socket();
     as_user(NEIGHBOUR, || Client::connect(path.to_str().unwrap()).hello()).unwrap();
     scene.end();
+}
+
+#[test]
+fn a_control_plane_that_was_killed_while_recovery_hung_is_followed_by_another() {
+    let Some(mut scene) = Scene::new("killed-held", &[fuse::OPEN]) else { return };
+    let file = StoreFile::new(64 * LOG_BYTES);
+    let guard = no_starts();
+    let device = FileDevice::open(file.path(), Options::default()).unwrap();
+    let mut store = StoreOnDevice::open(device, None).unwrap();
+    let nowhere = Birth { device: 0, inode: 0, born: (0, 0) };
+    leave(&mut store, 0, "a", &entry(&scene.hanging().path("a"), nowhere));
+    drop((store, guard));
+    let log = scene.hanging().path("aof.log");
+    let named = format!("[[durable]]\nfiles = [\"*.aof\"]\nlog = \"{}\"\n", log.display());
+    scene.start(&file.config(&named));
+    await_that("recoveries hang", || scene.hanging().waiting() == 2);
+    scene.daemon().signal(Signal::KILL);
+    let folder = scene.daemon().folder();
+    let mut next = Command::new(env!("CARGO_BIN_EXE_heliostatd"));
+    next.arg("--socket").arg(folder.join("control.sock"));
+    next.arg("--config").arg(folder.join("config.toml"));
+    let mut next = next.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // The thread of the first one lives on.
+    await_that("it serves", || {
+        assert_eq!(next.try_wait().unwrap(), None, "the first one has its socket still");
+        let status = scene.daemon().try_connect().map(|_| scene.daemon().status());
+        status.is_ok_and(|it| it["store"]["state"] == "open")
+    });
+    drop(scene.hanging.take());
+    next.kill().unwrap();
+    next.wait().unwrap();
 }
 
 #[test]
