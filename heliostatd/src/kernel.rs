@@ -4,7 +4,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Source: asm-generic/socket.h (Linux 5.14).
 const SO_NETNS_COOKIE: libc::c_int = 71;
@@ -67,6 +67,24 @@ pub fn close_inherited() {
     // SAFETY: the caller is at the start of its process, so no value owns a descriptor yet. Where
     // the kernel does not know the call (before 5.9) they stay open, which is untidy only.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+}
+
+/// Gives the calling thread descriptors of its own: the standard ones, and one more. Others' are theirs
+/// alone from then on, and go with them, however long this thread lasts. Nothing changes where the kernel
+/// refuses that. The thread uses nothing any more that was opened before, but what is kept.
+pub fn part_descriptors(kept: Option<BorrowedFd<'_>>) {
+    // SAFETY: the call takes no memory, and changes nothing that other threads see.
+    if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
+        return;
+    }
+    let kept = kept.map_or(2, |fd| fd.as_raw_fd() as libc::c_uint);
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, libc::c_uint::MAX)] {
+        if first <= last {
+            // SAFETY: the table is this thread's, and no value that it uses owns one of these; those that own
+            // them are other threads', in whose table they stay open.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
 }
 
 /// A number that any bytes are a value of; keeps `option` sound for its callers.

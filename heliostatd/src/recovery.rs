@@ -9,18 +9,26 @@
 //! program's user has. A file may take as long as it likes (a dead server): it keeps nobody waiting but
 //! who wants that very log.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use heliostat_abi::store::Piece;
-use heliostat_backend_block::{AreaDevice, Durability, Extents, Options, Run, SharedFile};
-use heliostat_backend_durable::{self as durable, Boot, What};
+use heliostat_backend_block::{
+    AreaDevice, Durability, Extents, FileDevice, Options, Run, SharedFile,
+};
+use heliostat_backend_durable::{self as durable, Boot, Outcome, What};
 use heliostat_backend_log::{Area, Log};
 use tracing::{error, info, warn};
+
+use crate::kernel;
 
 mod areas;
 mod rights;
 
 pub use areas::{recover_areas, LeftLog, Recovering};
+
+/// What recovery has come to, or why there was none.
+type Told = Result<Outcome, String>;
 
 /// Where an area lies, as devices name it.
 pub fn runs(pieces: &[Piece]) -> Vec<Run> {
@@ -29,9 +37,8 @@ pub fn runs(pieces: &[Piece]) -> Vec<Run> {
 
 /// Whether the log in an area is such a one. What is no log, or damaged, is left to who opens it.
 pub fn is_left(file: &SharedFile, runs: &[Run]) -> bool {
-    let (Ok(boot), Some((device, area))) = (Boot::now(), device(file, runs, None)) else {
-        return false;
-    };
+    let device = file.device(options(None)).ok().and_then(|device| in_area(device, runs));
+    let (Ok(boot), Some((device, area))) = (Boot::now(), device) else { return false };
     durable::is_left_by_crash(Box::new(device), area, &boot).unwrap_or(false)
 }
 
@@ -40,9 +47,8 @@ pub fn recover_file(path: &Path) {
     let Some(owner) = rights::Owned::at(path) else { return };
     let path = path.to_owned();
     start("recover-log", move || {
-        // To ask whose it is may take as long as to open it.
-        let owner = rights::owner_of(&path);
-        owner.into_iter().for_each(|owner| recover_file_of(owner, &path));
+        let told = apart(None, || recover_file_of(&path));
+        say(&path.display().to_string(), told);
     });
 }
 
@@ -57,31 +63,41 @@ fn recover_file_of(owner: rights::Owned, path: &Path) {
             error!(log = name, "a log of durable files is not recovered: it is another file now");
         }
         Ok(opened) => recover(&name, &opened.log),
+/// In a thread that ends with it. To ask whose it is may take as long as to open it.
+fn recover_file_of(path: &Path) -> Told {
+    let Some(owner) = rights::owner_of(path) else { return Ok(Outcome::default()) };
+    rights::become_user(owner)?;
+    match durable::open_to_recover(path) {
+        Ok(opened) => recover(&opened.log),
         // A program that runs has recovered it.
-        Err(why) if why.is_in_use() => info!(log = name, "a log of durable files is in use"),
-        Err(why) => error!(log = name, %why, "a log of durable files is not recovered"),
+        Err(why) if why.is_in_use() => Ok(Outcome::default()),
+        Err(why) => Err(why.to_string()),
     }
 }
 
 /// An area as a device, and all of it.
-fn device(
-    file: &SharedFile,
-    runs: &[Run],
-    durability: Option<Durability>,
-) -> Option<(AreaDevice<heliostat_backend_block::FileDevice>, Area)> {
+fn in_area(device: FileDevice, runs: &[Run]) -> Option<(AreaDevice<FileDevice>, Area)> {
     let extents = Extents::new(runs.to_vec())?;
     let bytes = runs.iter().map(|run| run.bytes).sum();
-    let options = Options { depth: 8, durability, ..Options::default() };
-    let device = AreaDevice::new(file.device(options).ok()?, extents).ok()?;
-    Some((device, Area { offset: 0, bytes }))
+    Some((AreaDevice::new(device, extents).ok()?, Area { offset: 0, bytes }))
 }
 
-/// Puts what a log has into the files, and says what became of each.
-fn recover(name: &str, log: &Log) {
-    let outcome = Boot::now()
-        .map_err(|error| error.to_string())
-        .and_then(|boot| durable::recover(log, &boot, false).map_err(|error| error.to_string()));
-    let outcome = match outcome {
+fn options(durability: Option<Durability>) -> Options {
+    Options { depth: 8, durability, ..Options::default() }
+}
+
+/// Puts what a log has into the files.
+fn recover(log: &Log) -> Told {
+    let boot = Boot::now().map_err(|error| error.to_string())?;
+    let outcome = durable::recover(log, &boot, false).map_err(|error| error.to_string())?;
+    // Where it is not closed the next opening reads a little more.
+    let _ = log.close();
+    Ok(outcome)
+}
+
+/// Says what became of each file.
+fn say(name: &str, told: Told) {
+    let outcome = match told {
         Ok(outcome) => outcome,
         Err(why) => return error!(log = name, why, "a log of durable files is not recovered"),
     };
@@ -95,9 +111,22 @@ fn recover(name: &str, log: &Log) {
             _ => {}
         }
     }
-    if let Err(why) = log.close() {
-        error!(log = name, %why, "a log of durable files is recovered, and not closed");
-    }
+}
+
+/// Does something in a thread whose descriptors are its own, but for one: it may hang where nobody can kill
+/// it, and the process's own, its socket first of all, are not to stay open with it when that has ended. What
+/// is told is for the caller to say: the thread has no log.
+fn apart(kept: Option<BorrowedFd<'_>>, what: impl FnOnce() -> Told + Send) -> Told {
+    std::thread::scope(|scope| {
+        let parted = move || {
+            kernel::part_descriptors(kept);
+            what()
+        };
+        let thread =
+            std::thread::Builder::new().name("recovery".into()).spawn_scoped(scope, parted);
+        let thread = thread.map_err(|error| error.to_string())?;
+        thread.join().unwrap_or_else(|_| Err("its thread has failed".into()))
+    })
 }
 
 fn start(name: &str, what: impl FnOnce() + Send + 'static) {
@@ -153,6 +182,7 @@ mod tests {
         fn recovered(&self) -> Vec<u8> {
             let (owner, log) = (rights::Owned::at(&self.log).expect("there"), self.log.clone());
             std::thread::spawn(move || recover_file_of(owner, &log)).join().expect("ended");
+            let _ = apart(None, || recover_file_of(&self.log));
             std::fs::read(&self.file).expect("read")
         }
     }

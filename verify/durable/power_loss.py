@@ -18,18 +18,23 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "verify")]
 
-from emulated_guest import PACKAGES, Guest  # noqa: E402
+import kernel_view  # noqa: E402
+from emulated_guest import ENDED, PACKAGES, Guest  # noqa: E402
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PLACE = TARGET / "durable/guest"
 BUILT = TARGET / "release"
 LOSSES = int(os.environ.get("HELIOSTAT_KILLS", 5))
 SEED = int(os.environ.get("HELIOSTAT_SEED", 1))
-SECONDS = 600
+# Nothing here goes by the clock: a guest has failed when it has computed so long, or slept so long, and got no
+# further. On a busy machine it computes little, and is waited for.
+STILL_CPU_S = 600
+STILL_S = 1800
 DISK_BYTES = 320 << 20
 MODULES = ["crc32c_generic", "ext4", "virtio_pci", "virtio_blk"]
 INIT = """
@@ -44,7 +49,7 @@ mount -t ext4 /dev/vda /data || exit 1
 export HOME=/tmp XDG_RUNTIME_DIR=/tmp HELIOSTAT_SOCKET=/tmp/control.sock
 redis="redis-server --port 7000 --bind 127.0.0.1 --save '' --appendonly yes --dir /data --logfile /tmp/log"
 cli="redis-cli -p 7000"
-served() { i=0; until $cli ping 2>&1 | grep -q PONG; do i=$((i+1)); [ $i -lt 300 ] || { cat /tmp/log; exit 2; }; sleep 0.2; done; }
+served() { until $cli ping 2>&1 | grep -q PONG; do kill -0 $! || { cat /tmp/log; exit 2; }; sleep 0.2; done; }
 """
 # Each client writes keys of its own; half of them are under Heliostat.
 LOAD = """
@@ -59,7 +64,7 @@ done
 (while sleep 1; do {status}; done) &
 sleep {rewriting}
 $cli bgrewriteaof
-sleep 500
+while sleep 1; do :; done
 """
 STATUS = "heliostat status --json | tr -d ' \\n' | grep -o '\"held_sends\":[0-9]*'"
 CHECK = BEGIN + """
@@ -83,6 +88,25 @@ FOUND = re.compile(r"^found (\d+:\d+:\d+)\r?$", re.MULTILINE)
 SIZE = re.compile(r"^size (\d+)\r?$", re.MULTILINE)
 WRONG = re.compile(r"^wrong (\d+)\r?$", re.MULTILINE)
 HELD = re.compile(r'"held_sends":(\d+)')
+HELD_LINE = re.compile(r'^"held_sends":\d+\s*$', re.MULTILINE)
+
+
+class Still:
+    """How long a guest has said nothing new but its status, by its processor's time and by the clock."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.told, self.since = pid, -1, (0.0, 0.0)
+
+    def is_over(self, said: str) -> bool:
+        told = len(said) - sum(map(len, HELD_LINE.findall(said)))
+        now = (kernel_view.cpu_ns(self.pid) / 1e9, time.monotonic())
+        if told != self.told:
+            self.told, self.since = told, now
+        return now[0] - self.since[0] > STILL_CPU_S or now[1] - self.since[1] > STILL_S
+
+
+def most_held(said: str) -> int:
+    return max([0, *map(int, HELD.findall(said))])
 
 
 @dataclass
@@ -102,18 +126,31 @@ class Machine:
             file.truncate(DISK_BYTES)
         subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", self.disk], check=True)
 
-    def load(self, job: str, wanted: int, more_s: float) -> str:
-        """Boots, waits for so many acknowledged writes and a while longer, and loses power; what was printed."""
+    def load(self, job: str, wanted: int, more_s: float, is_held: bool) -> str:
+        """Boots, waits for so many acknowledged writes, for a reply seen held back where `is_held`, and a while
+        longer, and loses power; what was printed."""
+
+        def is_enough(told: str) -> bool:
+            return len(KEPT.findall(told)) >= wanted and (most_held(told) > 0 or not is_held)
+
+        said = self.follow(job, is_enough, more_s)
+        if not is_enough(said):
+            raise RuntimeError(f"the guest has ended after {len(KEPT.findall(said))} of {wanted} writes\n{said[-3000:]}")
+        return said
+
+    def follow(self, job: str, is_enough: Callable[[str], bool], more_s: float = 0) -> str:
+        """Boots and runs a script until it has said enough, or has ended; what was printed."""
         words = self.guest.command(self.kernel, self.guest.pack(job), *self.drive())
         said = self.disk.with_suffix(".said")
         with open(said, "wb") as output:
             running = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
-            ends = time.monotonic() + SECONDS
-            while len(KEPT.findall(told := said.read_text(errors="replace"))) < wanted:
-                if running.poll() is not None or time.monotonic() > ends:
-                    raise RuntimeError(f"not {wanted} writes\n{told[-3000:]}")
+            told, still = "", Still(running.pid)
+            while not is_enough(told) and running.poll() is None:
+                if still.is_over(told):
+                    raise RuntimeError(f"the guest goes no further\n{told[-3000:]}")
                 time.sleep(0.2)
+                told = said.read_text(errors="replace")
             time.sleep(more_s)
         finally:
             running.send_signal(signal.SIGKILL)
@@ -122,9 +159,9 @@ class Machine:
 
     def check(self) -> set[str]:
         """Boots again; the keys that a plain server finds, each with its value."""
-        status, said = self.guest.run(self.kernel, CHECK, SECONDS, *self.drive())
-        wrong = WRONG.search(said)
-        if status != 0 or wrong is None or int(wrong[1]):
+        said = self.follow(CHECK, lambda _: False)
+        ended, wrong = ENDED.search(said), WRONG.search(said)
+        if ended is None or int(ended[1]) or wrong is None or int(wrong[1]):
             raise AssertionError(said[-3000:])
         print("".join(f"  {line}\n" for line in said.splitlines() if "recover" in line), end="")
         if "a torn end" in said:
@@ -150,9 +187,9 @@ def machine() -> Machine:
 def lose(machine: Machine, number: int, chosen: random.Random, **words: str) -> tuple[set[str], set[str], int]:
     """One loss of power: what was acknowledged before, what is there after, and replies that were held back."""
     job = BEGIN + LOAD.format(round=number, rewriting=chosen.choice([1, 2, 4]), **words)
-    said = machine.load(job, 200, chosen.uniform(0, 3))
+    said = machine.load(job, 200, chosen.uniform(0, 3), is_held=words["status"] == STATUS)
     kept, found = set(KEPT.findall(said)), machine.check()
-    held = max([0, *map(int, HELD.findall(said))])
+    held = most_held(said)
     print(f"  loss {number}: {len(kept)} writes acknowledged, {len(kept - found)} of them lost; {held} replies held back", flush=True)
     return kept, found, held
 

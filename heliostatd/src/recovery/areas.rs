@@ -6,13 +6,14 @@
 //! A file that hangs keeps one thread, and the others of its user go on; no user waits for another one.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use heliostat_backend_block::{Durability, Run, SharedFile};
+use heliostat_backend_block::{Durability, FileDevice, Run, SharedFile};
 use heliostat_backend_log::Log;
-use tracing::{error, warn};
+use tracing::warn;
 
-use super::{device, recover, rights, start};
+use super::{apart, in_area, options, recover, rights, say, start, Told};
 
 /// Users whose logs are recovered at once. Those of more are recovered when they are used.
 const USERS_MAX: usize = 64;
@@ -81,20 +82,11 @@ struct User {
 }
 
 impl User {
-    /// One log after the other, in a thread that ends with it.
+    /// One log after the other.
     fn recover(&self) {
-        let allowed = rights::become_user(self.owner);
         while let Some(log) = self.next() {
             let _until_then = Held { recovering: &self.recovering, generation: log.generation };
-            match &allowed {
-                Ok(()) => self.recover_one(&log),
-                Err(why) => error!(
-                    area = log.name,
-                    owner = self.owner,
-                    why,
-                    "its log of durable files is not recovered"
-                ),
-            }
+            say(&log.name, self.recover_one(&log));
         }
     }
 
@@ -102,15 +94,18 @@ impl User {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    fn recover_one(&self, log: &LeftLog) {
-        let (name, owner) = (&log.name, self.owner);
-        let Some((device, area)) = device(&self.file, &log.runs, Some(self.by)) else {
-            return error!(area = name, owner, "its log is not recovered: no way to its device");
-        };
-        match Log::open(Box::new(device), area, Default::default()) {
-            Ok(opened) => recover(name, &opened),
-            Err(why) => error!(area = name, owner, %why, "its log is not recovered"),
-        }
+    fn recover_one(&self, log: &LeftLog) -> Told {
+        // Opened anew: what hangs does not keep the device from the next control plane.
+        let file = self.file.grant(&[], true).map_err(|error| error.to_string())?;
+        apart(Some(file.as_fd()), || {
+            rights::become_user(self.owner)?;
+            let own = file.try_clone().map_err(|error| error.to_string())?;
+            let device = FileDevice::adopt(own, options(Some(self.by)));
+            let device = device.map_err(|error| error.to_string())?;
+            let (device, area) = in_area(device, &log.runs).ok_or("no way to its device")?;
+            let opened = Log::open(Box::new(device), area, Default::default());
+            recover(&opened.map_err(|error| error.to_string())?)
+        })
     }
 }
 
