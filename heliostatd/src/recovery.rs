@@ -44,7 +44,6 @@ pub fn is_left(file: &SharedFile, runs: &[Run]) -> bool {
 
 /// Recovers the log of durable files in the file that the configuration names, if it is there.
 pub fn recover_file(path: &Path) {
-    let Some(owner) = rights::Owned::at(path) else { return };
     let path = path.to_owned();
     start("recover-log", move || {
         let told = apart(None, || recover_file_of(&path));
@@ -52,22 +51,14 @@ pub fn recover_file(path: &Path) {
     });
 }
 
-fn recover_file_of(owner: rights::Owned, path: &Path) {
-    let name = path.display().to_string();
-    if let Err(why) = rights::become_user(owner.uid) {
-        let owner = owner.uid;
-        return error!(log = name, owner, why, "a log of durable files is not recovered");
-    }
-    match durable::open_to_recover(path) {
-        Ok(opened) if !opened.own[0].is_some_and(|file| owner.is_open_as(file)) => {
-            error!(log = name, "a log of durable files is not recovered: it is another file now");
-        }
-        Ok(opened) => recover(&name, &opened.log),
 /// In a thread that ends with it. To ask whose it is may take as long as to open it.
 fn recover_file_of(path: &Path) -> Told {
-    let Some(owner) = rights::owner_of(path) else { return Ok(Outcome::default()) };
-    rights::become_user(owner)?;
+    let Some(owner) = rights::Owned::at(path) else { return Ok(Outcome::default()) };
+    rights::become_user(owner.uid)?;
     match durable::open_to_recover(path) {
+        Ok(opened) if !opened.own[0].is_some_and(|file| owner.is_open_as(file)) => {
+            Err("it is another file than the one whose owner was asked for".into())
+        }
         Ok(opened) => recover(&opened.log),
         // A program that runs has recovered it.
         Err(why) if why.is_in_use() => Ok(Outcome::default()),
@@ -180,8 +171,6 @@ mod tests {
 
         /// The file's bytes after recovery by a thread with its owner's rights.
         fn recovered(&self) -> Vec<u8> {
-            let (owner, log) = (rights::Owned::at(&self.log).expect("there"), self.log.clone());
-            std::thread::spawn(move || recover_file_of(owner, &log)).join().expect("ended");
             let _ = apart(None, || recover_file_of(&self.log));
             std::fs::read(&self.file).expect("read")
         }

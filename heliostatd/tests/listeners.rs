@@ -3,7 +3,7 @@
 mod support;
 
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use heliostat_abi::code::Thing;
 use heliostat_abi::listener::rule::Peek;
@@ -20,7 +20,7 @@ const LISTENERS: usize = 4;
 const CLIENTS: usize = 150;
 
 /// A client becomes a worker of what this socket listens on, and waits.
-fn join(client: &mut Client, socket: &TcpListener) -> Vec<OwnedFd> {
+fn join(client: &mut Client, socket: &TcpListener) -> Vec<heliostat_base::fd::OwnedFd> {
     // The deadline of a silent client is longer than this test.
     let rule = Some(Rule::Content(Peek { bytes_max: 64, deadline_ms: 60_000 }));
     let request = Request::Own(ListenerRequest::Join { rule }.encode());

@@ -3,10 +3,8 @@
 use heliostat_abi::listener::limits::PLUGIN_ASKED_MAX;
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::{Handed, Rule};
-use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_service_listener::{decides, Key};
 use heliostat_abi::name::ObjectId;
-use heliostat_service_listener::Key;
+use heliostat_service_listener::{decides, Key};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -16,12 +14,8 @@ use crate::held::{Awaited, Held};
 use crate::plugin::Heard;
 use crate::state::{Source, State};
 
-/// Connections accepted at once: others want the lock.
-const ACCEPTED_MAX: usize = 16;
 /// Words of a plug-in heard at once: others want the lock.
 const HEARD_MAX: usize = 16;
-/// A first line ends with it.
-const LINE_END: u8 = b'\n';
 
 impl State {
     /// A connection has come: the rule says what has to be known of it.

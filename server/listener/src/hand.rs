@@ -1,8 +1,5 @@
 //! A connection is given to a worker; while no worker has room, nothing more is accepted.
 
-use std::os::fd::OwnedFd;
-use std::net::IpAddr;
-
 use heliostat_abi::listener::{Handed, Rule};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_listener::{address_bytes, Key, Standing, QUEUE_MAX};
