@@ -5,24 +5,17 @@
 //! does not wait whatever the file says. Where the kernel gives none, a thread for each socket that has
 //! connections accepts: it waits at most for that socket's next one.
 
-use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
-use std::ops::ControlFlow;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use heliostat_abi::listener::Handed;
-use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::Acceptor;
-use rustix::event::epoll::EventFlags;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
-use rustix::net::{accept_with, getpeername, SocketFlags};
-use tracing::{debug, info, warn};
+use rustix::net::{accept_with, SocketFlags};
+use tracing::info;
 
 use crate::closing::{Foreign, Owner};
-use crate::hand::PAUSE_NS;
-use crate::state::State;
 
 /// Connections accepted at once: others want the lock.
 pub const ACCEPTED_MAX: usize = 16;
@@ -125,117 +118,4 @@ fn accept_all(socket: &Foreign, owner: &Owner) -> Vec<Accepted> {
         }
     }
     accepted
-}
-
-impl State {
-    /// A listening socket has connections.
-    pub fn accept_some(&mut self, id: ObjectId, token: u64, now_ns: u64) {
-        for _ in 0..ACCEPTED_MAX {
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
-            if !listener.is_open {
-                break;
-            }
-            let Some(socket) =
-                listener.sockets.iter_mut().find(|it| it.token == token && !it.is_away)
-            else {
-                return;
-            };
-            let accepted = match &mut self.accepting {
-                Accepting::Ring(ring) => {
-                    ring.accept(socket.fd.as_fd()).map(|fd| listener.owner.own(fd))
-                }
-                Accepting::Threads(inbox) => {
-                    // It has a batch at a time, and is not looked at meanwhile.
-                    let whose = (socket.fd.clone(), listener.owner.clone());
-                    socket.is_away = inbox.accept((id, token), whose.0, whose.1).is_ok();
-                    if !socket.is_away {
-                        listener.pause_until_ns = now_ns + PAUSE_NS;
-                    }
-                    self.poll.change(&*socket.fd, token, EventFlags::empty());
-                    break;
-                }
-            };
-            if self.receive(id, token, accepted, now_ns).is_break() {
-                break;
-            }
-            self.close_where_full(id, now_ns);
-        }
-        self.settle(id, now_ns);
-    }
-
-    /// Threads have accepted something.
-    pub fn take_accepted(&mut self, now_ns: u64) {
-        let Accepting::Threads(inbox) = &self.accepting else { return };
-        for Batch { listener: id, token, accepted } in inbox.clone().take() {
-            for one in accepted {
-                let _ = self.receive(id, token, one, now_ns);
-            }
-            let Some(listener) = self.listeners.get_mut(&id) else { continue };
-            if let Some(socket) = listener.sockets.iter_mut().find(|it| it.token == token) {
-                socket.is_away = false;
-                let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
-                self.poll.change(&*socket.fd, token, flags);
-            }
-            self.settle(id, now_ns);
-        }
-    }
-
-    /// What came of one accept(2). Breaks where the next one has to wait.
-    fn receive(
-        &mut self,
-        id: ObjectId,
-        token: u64,
-        accepted: Accepted,
-        now_ns: u64,
-    ) -> ControlFlow<()> {
-        let Some(listener) = self.listeners.get_mut(&id) else { return ControlFlow::Break(()) };
-        let error = match accepted {
-            Ok(fd) => {
-                listener.counts.accepted += 1;
-                let serial = listener.counts.accepted;
-                let peer = getpeername(&fd).ok().flatten();
-                let peer = peer.and_then(|any| SocketAddr::try_from(any).ok());
-                // Who has gone already has no address any more.
-                let peer = peer.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
-                self.arrive(id, Handed { peer: NetAddress::new(peer), serial }, fd, now_ns);
-                return ControlFlow::Continue(());
-            }
-            Err(error) => error,
-        };
-        match Errno::from_io_error(&error) {
-            None | Some(Errno::AGAIN) if error.kind() == ErrorKind::WouldBlock => {}
-            Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK) => {
-                warn!(listener = %id, "a listening socket of it listens no more");
-                self.drop_socket(id, token);
-            }
-            None | Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                warn!(%error, "nothing can be accepted for a shared listener");
-                listener.pause_until_ns = now_ns + PAUSE_NS;
-            }
-            // Errors of the connection itself (accept(2)).
-            Some(_) => {
-                debug!(%error, "a connection ended before it was accepted");
-                return ControlFlow::Continue(());
-            }
-        }
-        ControlFlow::Break(())
-    }
-
-    fn close_where_full(&mut self, id: ObjectId, now_ns: u64) {
-        let is_full = |it: &crate::listener::SharedListener| !it.held.unplaced.is_empty();
-        if self.listeners.get(&id).is_some_and(is_full) {
-            self.settle(id, now_ns);
-        }
-    }
-
-    /// A listening socket listens no more.
-    pub fn drop_socket(&mut self, id: ObjectId, token: u64) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let gone = listener.sockets.iter().position(|it| it.token == token);
-        if let Some(at) = gone {
-            let socket = listener.sockets.swap_remove(at);
-            self.poll.ignore(&*socket.fd);
-        }
-        self.sources.remove(&token);
-    }
 }

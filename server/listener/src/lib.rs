@@ -16,6 +16,7 @@
 
 mod accept;
 mod accepting;
+mod arrivals;
 mod audit;
 mod balancer;
 mod closing;

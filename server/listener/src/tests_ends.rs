@@ -6,6 +6,8 @@ use crate::Balancer;
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::ObjectId;
+use heliostat_base::sync::AtomicBool;
+use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_service_grant::Shares;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{
@@ -16,7 +18,6 @@ use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
