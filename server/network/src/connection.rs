@@ -135,8 +135,7 @@ impl Connection {
         if flags & RESET != 0 {
             return Ok(Plan::Ends(Turn::Reset));
         }
-        let takes_more = self.is_readable && !self.has_ended && !self.is_gone;
-        let receives = takes_more && self.inward.room()? > 0;
+        let receives = self.takes_more() && self.inward.room()? > 0;
         let is_sent = self.outward.unread()? == 0;
         if self.has_shut && !is_sent {
             return Ok(Plan::Ends(Turn::Corrupt)); // bytes behind its FIN
@@ -282,14 +281,20 @@ impl Connection {
         }
     }
 
+    /// The socket may have something that is still received.
+    fn takes_more(&self) -> bool {
+        self.is_readable && !self.has_ended && !self.is_gone
+    }
+
     /// Says that the program has to ring from now on; false when there is something to do already.
     pub fn lie_down(&mut self) -> bool {
         self.outward.reader_sleeps();
-        let is_full = self.is_readable && !self.has_ended && self.inward.room() == Ok(0);
-        if is_full {
+        let takes_more = self.takes_more();
+        if takes_more && self.inward.room() == Ok(0) {
             self.inward.writer_sleeps();
         }
-        let has_room = is_full && self.inward.room() != Ok(0);
+        // Also where its session had had enough in this round: the kernel tells of what is there once.
+        let has_room = takes_more && self.inward.room() != Ok(0);
         let has_bytes = self.is_writable && self.outward.unread() != Ok(0);
         let has_flags = self.outward.flags() & RESET != 0 || self.inward.is_native_wanted();
         let has_news = has_room || has_bytes || has_flags || self.is_half_done();

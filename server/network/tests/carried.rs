@@ -24,6 +24,7 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// A program's end of a channel.
 struct Program {
+    ring: u32,
     loops: NetworkLoops,
     memory: Arc<SharedMapping>,
     link: OwnedFd,
@@ -49,9 +50,13 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 impl Program {
     fn start(connections_max: usize) -> Program {
+        Program::start_with(connections_max, RING)
+    }
+
+    fn start_with(connections_max: usize, ring: u32) -> Program {
         let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
         let loops = NetworkLoops::start(&settings).unwrap();
-        let length = layout::bytes(SLOTS, RING);
+        let length = layout::bytes(SLOTS, ring);
         let (_, memory) = SharedMapping::create(c"channel", length).unwrap();
         let memory = Arc::new(memory);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -65,17 +70,18 @@ impl Program {
                 session: id,
                 memory: memory.clone(),
                 slots: SLOTS,
-                ring_bytes: RING,
+                ring_bytes: ring,
                 link: theirs,
                 close: Box::new(drop::<OwnedFd>),
             }),
         );
-        Program { loops, memory, link, id }
+        Program { ring, loops, memory, link, id }
     }
 
     fn lane(&self, slot: u32, direction: usize) -> Lane {
         let words = layout::slot_offset(slot) + slot::DIRECTION[direction];
-        Lane::new(&self.memory, words, layout::ring_offset(slot, direction, RING), RING).unwrap()
+        let data = layout::ring_offset(slot, direction, self.ring);
+        Lane::new(&self.memory, words, data, self.ring).unwrap()
     }
 
     fn word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
@@ -94,6 +100,12 @@ impl Program {
         .unwrap();
     }
 
+    /// As `carry`; its peer has sent a byte before, or sends nothing.
+    fn carry_to(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream) {
+        let (carried, peer, _) = self.carry_of(slot, has_sent);
+        (carried, peer)
+    }
+
     fn carry(&self, slot: u32) -> (Carried, TcpStream) {
         let (carried, peer, _) = self.carry_kept(slot);
         (carried, peer)
@@ -101,10 +113,17 @@ impl Program {
 
     /// As `carry`, with the program's own descriptor of the socket.
     fn carry_kept(&self, slot: u32) -> (Carried, TcpStream, TcpStream) {
+        self.carry_of(slot, false)
+    }
+
+    fn carry_of(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_read_timeout(Some(WATCHDOG)).unwrap();
         let socket = listener.accept().unwrap().0;
+        if has_sent {
+            (&peer).write_all(&[1]).unwrap();
+        }
         let (incoming, outgoing) = (self.lane(slot, 1), self.lane(slot, 0));
         incoming.reset(0);
         outgoing.reset(0);
@@ -340,4 +359,15 @@ fn a_revoked_channel_gives_its_connections_back() {
     wait_until("it", || program.count("connections") == 1);
     program.loops.order(0, Order::End { id: program.id, revoked: true });
     wait_until("SWITCHED", || carried.incoming.flags() & SWITCHED != 0);
+}
+
+#[test]
+fn a_connection_that_its_round_had_no_room_for_is_received_from_in_the_next() {
+    const LARGE: u32 = 4 << 20; // one connection's ring is what a session may move in a round
+    for speaks in 0..SLOTS {
+        let program = Program::start_with(10, LARGE);
+        let all: Vec<_> = (0..SLOTS).map(|slot| program.carry_to(slot, slot == speaks)).collect();
+        let (carried, _peer) = &all[speaks as usize];
+        wait_until("the byte comes", || carried.incoming.unread() == Ok(1));
+    }
 }
