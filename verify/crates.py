@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from run import STRICT, UNSTABLE_AT_MOST
 # What cargo prints behind each target that failed, and the harness of Rust's tests in its list.
 RERUN = re.compile(r"^error: (?:doc)?test failed, to rerun pass `(.*)`$")
 LISTED = re.compile(r"^    (\S+)$")
+# How soon the end of cargo is seen.
+LOOK_SECONDS = 1
 
 
 @dataclass
@@ -30,7 +33,6 @@ class Failures:
 
     def see(self, line: str) -> None:
         """Takes a line of the output. A target's list comes before cargo says which target it was."""
-        line = line.rstrip("\n")
         if line == "failures:":
             # The first such part has what they printed, the second their names alone.
             self.in_list, self.listed = True, []
@@ -71,12 +73,20 @@ def main(words: list[str]) -> int:
 
 
 def run(command: list[str], failures: Failures) -> int:
-    """Runs it, shows what it prints and notes what failed; its status."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as running:
-        for line in running.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            failures.see(line)
+    """Runs it, shows what it prints and notes what failed; its status. What a test has left running may keep
+    the pipe open: nothing more is read once cargo has ended and the pipe is empty."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        pipe, rest = running.stdout.fileno(), b""
+        os.set_blocking(pipe, False)
+        while True:
+            has_ended = running.poll() is not None
+            part = os.read(pipe, 1 << 16) if select.select([pipe], [], [], LOOK_SECONDS)[0] else None
+            if part == b"" or (part is None and has_ended):
+                break
+            *lines, rest = (rest + (part or b"")).split(b"\n")
+            for line in lines:
+                print(text := line.decode(errors="replace"), flush=True)
+                failures.see(text)
     return running.returncode
 
 
