@@ -58,6 +58,20 @@ impl Scene {
         self.daemon = Some(Daemon::with(config, &[]));
     }
 
+    /// Starts it with a store whose one log has an entry of a file that hangs, and waits for that.
+    fn start_with_a_log_that_hangs(&mut self) -> StoreFile {
+        let file = StoreFile::new(64 * LOG_BYTES);
+        let guard = no_starts();
+        let device = FileDevice::open(file.path(), Options::default()).unwrap();
+        let mut store = StoreOnDevice::open(device, None).unwrap();
+        let nowhere = Birth { device: 0, inode: 0, born: (0, 0) };
+        leave(&mut store, 0, "a", &entry(&self.hanging().path("a"), nowhere));
+        drop((store, guard));
+        self.start(&file.config(""));
+        await_that("recovery hangs", || self.hanging().waiting() > 0);
+        file
+    }
+
     fn daemon(&self) -> &Daemon {
         self.daemon.as_ref().unwrap()
     }
@@ -126,15 +140,7 @@ fn a_log_in_a_file_whose_file_system_hangs_does_not_hold_up_the_control_plane() 
 #[test]
 fn a_control_plane_that_was_killed_while_recovery_hung_is_followed_by_another() {
     let Some(mut scene) = Scene::new("killed-held", &[fuse::OPEN]) else { return };
-    let file = StoreFile::new(64 * LOG_BYTES);
-    let guard = no_starts();
-    let device = FileDevice::open(file.path(), Options::default()).unwrap();
-    let mut store = StoreOnDevice::open(device, None).unwrap();
-    let nowhere = Birth { device: 0, inode: 0, born: (0, 0) };
-    leave(&mut store, 0, "a", &entry(&scene.hanging().path("a"), nowhere));
-    drop((store, guard));
-    scene.start(&file.config(""));
-    await_that("recovery hangs", || scene.hanging().waiting() > 0);
+    let _store = scene.start_with_a_log_that_hangs();
     scene.daemon().signal(Signal::KILL);
     await_that("its socket is closed", || scene.daemon().try_connect().is_err());
     let folder = scene.daemon().folder();
@@ -198,15 +204,7 @@ fn logs_in_areas_whose_files_hang_hold_up_neither_their_users_others_nor_other_u
 #[test]
 fn a_log_whose_recovery_hung_is_to_be_had_when_that_has_ended() {
     let Some(mut scene) = Scene::new("area-let-go", &[fuse::OPEN]) else { return };
-    let file = StoreFile::new(64 * LOG_BYTES);
-    let guard = no_starts();
-    let device = FileDevice::open(file.path(), Options::default()).unwrap();
-    let mut store = StoreOnDevice::open(device, None).unwrap();
-    let nowhere = Birth { device: 0, inode: 0, born: (0, 0) };
-    leave(&mut store, 0, "a", &entry(&scene.hanging().path("a"), nowhere));
-    drop((store, guard));
-    scene.start(&file.config(""));
-    await_that("recovery hangs", || scene.hanging().waiting() == 1);
+    let _store = scene.start_with_a_log_that_hangs();
     let (mut client, _) = scene.daemon().session();
     let wanted = opening(OWN_USER, "a", AreaRights::WRITE, WayWanted::Any);
     assert_eq!(client.store_no(&wanted).why, Why::Busy);

@@ -7,12 +7,12 @@ import os
 import random
 import signal
 import socket
-import sys
 import threading
 
 import kernel_view
 import pytest
-from heliostat_run import Harness, Side
+from heliostat_run import Harness
+from network_peers import ALWAYS, Receiver, start_server
 
 pytestmark = pytest.mark.heliostat
 
@@ -50,7 +50,7 @@ while part := connection.recv(1000): connection.sendall(part)
 
 @pytest.fixture(scope="module")
 def harness():
-    with Harness(configuration='[network]\ndelegate = "always"\n') as one:
+    with Harness(configuration=ALWAYS) as one:
         yield one
 
 
@@ -61,27 +61,18 @@ def made(seed: int) -> bytes:
 
 def exchange(client: socket.socket, number: int, found: dict[int, bool]) -> None:
     """Sends and reads to the end at once; whether what came is what the server has sent."""
-    received = hashlib.sha256()
-
-    def receive():
-        while part := client.recv(1 << 16):
-            received.update(part)
-
-    reader = threading.Thread(target=receive)
-    reader.start()
+    receiver = Receiver(client)
     client.sendall(made(number))
     client.shutdown(socket.SHUT_WR)
-    reader.join(90)
-    found[number] = received.digest() == hashlib.sha256(made(100 + number)).digest()
+    found[number] = receiver.digest(90) == hashlib.sha256(made(100 + number)).digest()
 
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
 def test_connections_that_leave_when_it_ends_or_stops_lose_no_byte(harness, how, moment):
     harness.call("run", *harness.configured(), "--", "/bin/true")
-    control, port = harness.control_plane(), kernel_view.free_port()
-    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", SERVER, str(port)])
-    kernel_view.wait_listening(port, server.process)
+    control = harness.control_plane()
+    port, server = start_server(harness, SERVER)
     clients = [socket.create_connection(("127.0.0.1", port), timeout=90) for _ in range(CONNECTIONS)]
     found: dict[int, bool] = {}
     users = [threading.Thread(target=exchange, args=(client, number, found)) for number, client in enumerate(clients)]
@@ -104,9 +95,7 @@ def test_connections_that_leave_when_it_ends_or_stops_lose_no_byte(harness, how,
 def test_a_connection_between_two_turns_leaves_while_the_control_plane_is_stopped(harness):
     harness.call("run", *harness.configured(), "--", "/bin/true")
     reading, writing = os.pipe()
-    port = kernel_view.free_port()
-    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", IDLE, str(port)], stdin=reading)
-    kernel_view.wait_listening(port, server.process)
+    port, server = start_server(harness, IDLE, stdin=reading)
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         received = client.makefile("rb")
         client.sendall(b"first")

@@ -6,43 +6,34 @@ takes over; the server or client under Heliostat is unmodified.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import random
 import resource
 import shutil
 import socket
 import struct
 import subprocess
 import sys
-import threading
 
 import kernel_view
 import nginx_server
 import pytest
 from heliostat_run import Harness, Side
-from network_peers import ALWAYS, ECHO, EPOLL_ECHO, ask, connect, paths, start_server
+from network_peers import (
+    ALWAYS,
+    BOTH_WAYS,
+    ECHO,
+    EPOLL_ECHO,
+    ask,
+    connect,
+    exchange_megabytes,
+    paths,
+    sent_by_server,
+    start_server,
+)
 
 pytestmark = pytest.mark.heliostat
 
 MEGABYTES = 24
-
-# One thread for reading and one for writing: the two directions do not wait for each other.
-BOTH_WAYS = """
-import hashlib, random, socket, sys, threading
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-connection = listener.accept()[0]
-def send():
-    source = random.Random(7)
-    for _ in range(int(sys.argv[2])): connection.sendall(source.randbytes(1 << 20))
-    connection.shutdown(socket.SHUT_WR)
-writer = threading.Thread(target=send); writer.start()
-seen = hashlib.sha256()
-while part := connection.recv(100000): seen.update(part)
-writer.join()
-print(seen.hexdigest(), flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -66,29 +57,10 @@ def test_large_transfers_both_ways_at_once_are_byte_for_byte(harness):
     reading, writing = os.pipe()
     port, server = start_server(harness, BOTH_WAYS, str(MEGABYTES), stdin=reading)
     with connect(port) as client:
-        received = hashlib.sha256()
-
-        def receive():
-            while part := client.recv(1 << 16):
-                received.update(part)
-
-        reader = threading.Thread(target=receive)
-        reader.start()
-        source, sent = random.Random(9), hashlib.sha256()
-        for _ in range(MEGABYTES):
-            part = source.randbytes(1 << 20)
-            sent.update(part)
-            client.sendall(part)
-        client.shutdown(socket.SHUT_WR)
-        reader.join(60)
-        assert not reader.is_alive()
-    again, expected = random.Random(7), hashlib.sha256()
-    for _ in range(MEGABYTES):
-        expected.update(again.randbytes(1 << 20))
+        sent, received = exchange_megabytes(client, MEGABYTES)
     kernel_view.wait_until(lambda: server.output().strip(), 60, "the server's sum")
     os.close(writing)
-    assert server.output().strip() == sent.hexdigest()
-    assert received.hexdigest() == expected.hexdigest()
+    assert (server.output().strip(), received) == (sent, sent_by_server(MEGABYTES))
 
 
 def test_a_half_closed_peer_still_gets_its_answer(harness):

@@ -1,5 +1,6 @@
 //! One request each: the kernel's facts in, the decision out, the thread told.
 
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -138,9 +139,8 @@ impl Daemon {
             info!(listener = %joined.listener, %rule, "an address is shared from now on");
         }
         if joined.brings_socket {
-            if !listeners.sockets.contains_key(&joined.listener) {
-                let first = owner.own(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?);
-                listeners.sockets.insert(joined.listener, Rc::new(first));
+            if let Entry::Vacant(place) = listeners.sockets.entry(joined.listener) {
+                place.insert(Rc::new(owner.own(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?)));
             }
             listeners.started()?.add_socket(joined.listener, socket)?;
         }
