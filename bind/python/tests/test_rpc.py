@@ -76,8 +76,14 @@ except heliostat.Unanswered as error:
     print(isinstance(error, heliostat.NoControlPlane), error.may_have_run)
 thread.join()
 print(*told)
-again = heliostat.rpc.open()
-with again.serve("kept") as service, again.find("kept") as function:
+service = None
+while service is None:
+    try:
+        again = heliostat.rpc.open()
+        service = again.serve("kept")
+    except heliostat.NoControlPlane:
+        pass  # the one that was killed had a connection still waiting
+with service, again.find("kept") as function:
     pending = function.begin(b"fresh")
     service.receive().reply(b"reply")
     print(pending.wait())
