@@ -103,6 +103,8 @@ test-loom: ## memory orders of what is shared, exhaustively, under loom
 	    --target-dir $(TARGET)/loom models
 
 test-programs: setup programs ## unmodified programs, faults and the lint's own tests (pytest)
+	@echo "the wheel of these programs, before a test would wait for it"
+	$(RUN) bind/python/wheel.py --release-folder $(dir $(HELIOSTAT_BIN))
 	$(RUN) verify/run.py $(PYTEST_FLAGS)
 
 test-container: setup build wheel ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)

@@ -4,7 +4,7 @@
     wheel.py [--source] [--release-folder target/release] [--out target/wheels]
 
 The wheel has the extension module, and Heliostat's programs beside it as package data; they must have
-been built (`make build`), and go in without their debug information. Its platform tag is computed from
+been built (`make build`; `target/debug` for tests), and go in without their debug information. Its platform tag is computed from
 what the module and the programs ask of glibc: manylinux_2_35 is for any distribution with glibc 2.35
 or newer. Prints the path of what was made.
 """
@@ -37,7 +37,9 @@ def build(built: Path, out: Path) -> Path:
     """Lets maturin build and pack the module; the wheel's path."""
     shutil.rmtree(out, ignore_errors=True)
     packed = programs.pack(built, HERE)
-    command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--strip"]
+    # As the programs were built: a second build of everything takes minutes.
+    profile = "dev" if built.name == "debug" else "release"
+    command = [sys.executable, "-m", "maturin", "build", "--profile", profile, "--locked", "--strip"]
     # maturin refuses a tag that the module needs more than, and knows nothing of the programs.
     command += ["--compatibility", platform([*packed, built / "libheliostat_python.so"])]
     environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
