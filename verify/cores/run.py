@@ -25,7 +25,7 @@ SECONDS = 900
 INIT = """
 mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup
 echo +cpuset > /sys/fs/cgroup/cgroup.subtree_control
-chmod 1777 /tmp
+chmod 1777 /tmp; mkdir -p -m 1777 /scratch
 sh /job
 echo "guest: ended with $?"
 poweroff -f
@@ -44,7 +44,7 @@ begin() { mkdir -p $1; export HOME=$1 XDG_RUNTIME_DIR=$1 HELIOSTAT_SOCKET=$1/con
 program() { heliostat run -- /usr/bin/sleep 900 & P=$!; until grep -q '^sleep' /proc/$P/comm; do sleep 0.2; done; }
 """
 AS_ROOT = """
-begin /tmp/root; mkdir $CG/app; echo $$ > $CG/app/cgroup.procs
+begin /scratch/root; mkdir $CG/app; echo $$ > $CG/app/cgroup.procs
 has "$(heliostat cores)" "placed by cpusets" "root: cpusets are possible"
 program
 said=$(heliostat cores --kernel-list 1 --interrupt-list 1); echo "$said"
@@ -70,7 +70,7 @@ kill -9 $P; heliostat stop; echo $$ > $CG/cgroup.procs
 """
 # Run by the user; the first argument names the group.
 OF_USER = """
-begin /tmp/$1; program
+begin /scratch/$1; program
 said=$(heliostat cores --kernel-list 1 --interrupt-list 1); echo "$said"
 is "$(cores $P)" 0 "$1: the program is kept to the application cores"
 has "$said" "0 interrupts moved" "$1: no interrupt is a user's to move"
@@ -92,9 +92,9 @@ done
 """
 # The first argument says whether the container may write to its groups.
 IN_CONTAINER = """
-CG=/tmp/groups-$1; mkdir $CG; mount -t cgroup2 none $CG; umount /sys/fs/cgroup
+CG=/scratch/groups-$1; mkdir $CG; mount -t cgroup2 none $CG; umount /sys/fs/cgroup
 [ $1 = ro ] && mount -o remount,ro,bind $CG
-begin /tmp/container-$1; program
+begin /scratch/container-$1; program
 is "$(group $P)" / "container, $1: its own group is the root of all"
 said=$(heliostat cores --kernel-list 1); echo "$said"
 is "$(cores $P)" 0 "container, $1: the program is kept to the application cores"

@@ -46,10 +46,11 @@ poweroff -f
 """
 BEGIN = """
 mount -t ext4 /dev/vda /data || exit 1
-export HOME=/tmp XDG_RUNTIME_DIR=/tmp HELIOSTAT_SOCKET=/tmp/control.sock
-redis="redis-server --port 7000 --bind 127.0.0.1 --save '' --appendonly yes --dir /data --logfile /tmp/log"
+mkdir -p /scratch
+export HOME=/scratch XDG_RUNTIME_DIR=/scratch HELIOSTAT_SOCKET=/scratch/control.sock
+redis="redis-server --port 7000 --bind 127.0.0.1 --save '' --appendonly yes --dir /data --logfile /scratch/log"
 cli="redis-cli -p 7000"
-served() { until $cli ping 2>&1 | grep -q PONG; do kill -0 $! || { cat /tmp/log; exit 2; }; sleep 0.2; done; }
+served() { until $cli ping 2>&1 | grep -q PONG; do kill -0 $! || { cat /scratch/log; exit 2; }; sleep 0.2; done; }
 """
 # Each client writes keys of its own; half of them are under Heliostat.
 LOAD = """

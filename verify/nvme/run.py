@@ -30,8 +30,8 @@ DISK_BYTES = 64 << 20
 MODULES = ["crc32c_generic", "nvme"]
 INIT = """
 ifconfig lo up
-echo root:x:0:0::/tmp:/bin/sh > /etc/passwd
-echo somebody:x:65533:65533::/tmp:/bin/sh >> /etc/passwd
+echo root:x:0:0::/scratch:/bin/sh > /etc/passwd
+echo somebody:x:65533:65533::/scratch:/bin/sh >> /etc/passwd
 i=0; until [ -e /dev/ng0n1 ] || [ $i -ge 100 ]; do i=$((i+1)); sleep 0.1; done
 [ -e /dev/ng0n1 ] || { echo "guest: no namespace"; ls /dev | grep nvme; }
 sh /job
@@ -39,9 +39,9 @@ echo "guest: ended with $?"
 poweroff -f
 """
 BEGIN = """
-export HOME=/tmp XDG_RUNTIME_DIR=/tmp HELIOSTAT_SOCKET=/tmp/control.sock HELIOSTATD=/bin/heliostatd RUST_BACKTRACE=1
+export HOME=/scratch XDG_RUNTIME_DIR=/scratch HELIOSTAT_SOCKET=/scratch/control.sock HELIOSTATD=/bin/heliostatd RUST_BACKTRACE=1
 export HELIOSTAT_NAMESPACE=/dev/ng0n1
-chmod 1777 /tmp /dev/shm
+chmod 1777 /tmp /dev/shm; mkdir -p -m 1777 /scratch
 chmod 666 /dev/null /dev/ng0n1 /dev/nvme0n1
 wrong() { echo "guest: wrong: $*"; exit 1; }
 does() { echo "+ $*"; "$@" || wrong "$*"; }
@@ -70,7 +70,7 @@ says ledger heliostat store inspect /dev/ng0n1
 says '{COMMANDS}' heliostat store inspect /dev/ng0n1
 refuses 'in use' heliostat store init /dev/ng0n1 --force
 refuses 'in use' heliostat store init /dev/nvme0n1 --force
-does kill -9 $(cat /tmp/control.sock.pid)
+does kill -9 $(cat /scratch/control.sock.pid)
 sleep 1
 says ledger heliostat store inspect /dev/ng0n1
 does heliostat start
@@ -81,7 +81,7 @@ does heliostat area delete ledger
 says 'nvme_commands' heliostat store inspect --json
 sleep 2
 does heliostat store detach
-says "the kernel's block layer" su -s /bin/sh somebody -c 'HELIOSTAT_SOCKET=/tmp/other.sock heliostat doctor'
+says "the kernel's block layer" su -s /bin/sh somebody -c 'HELIOSTAT_SOCKET=/scratch/other.sock heliostat doctor'
 says "the kernel's block layer: its namespace takes no commands from here" su -s /bin/sh somebody -c 'heliostat store inspect /dev/ng0n1'
 says "driven by the kernel's block layer: the disk was named" heliostat store inspect /dev/nvme0n1
 """
