@@ -28,12 +28,12 @@ pub(crate) struct Held {
 
 /// Those of one loop.
 #[derive(Default)]
-pub(crate) struct HeldConnections {
+pub(crate) struct PeekedConnections {
     all: BTreeMap<HeldId, Held>,
     serial: u64,
 }
 
-impl HeldConnections {
+impl PeekedConnections {
     /// A name for one more, until this time.
     pub fn next_id(&mut self, until_ns: u64) -> HeldId {
         self.serial += 1;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_service_listener::{Member, Shares, Turn, BOUND_NS};
+use heliostat_service_listener::{Member, MemberTurns, Turn, BOUND_NS};
 use rustix::io::Errno;
 use rustix::net::{acceptfrom_with, SocketFlags};
 
@@ -36,7 +36,7 @@ pub(crate) struct Listener {
 pub(crate) type ListenerKey = (u32, NetAddress);
 
 struct State {
-    shares: Shares,
+    shares: MemberTurns,
     /// Accepted, and nobody's yet, in the order in which it was known whose they should be.
     ready: VecDeque<Arrival>,
 }
@@ -63,7 +63,7 @@ impl Listener {
         address: NetAddress,
         (budget, slot): (Arc<Budget>, Slot),
     ) -> Arc<Listener> {
-        let shares = Shares::new(Rule::LeastLoad, RandomState::new().hash_one(address));
+        let shares = MemberTurns::new(Rule::LeastLoad, RandomState::new().hash_one(address));
         let state = Mutex::new(State { shares, ready: VecDeque::new() });
         Arc::new(Listener { socket, key, address, budget, _slot: slot, state })
     }

@@ -7,7 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Gate, Session};
 use heliostat_service_listener::Member;
 
-use super::held::HeldConnections;
+use super::held::PeekedConnections;
 use super::lines::Line;
 use super::listener::{Listener, Listeners};
 use super::socket::{Kind, Socket};
@@ -32,7 +32,7 @@ pub struct Sockets {
     /// Listeners where something is to be given to another from this time on.
     pub(crate) late: Vec<(u64, Weak<Listener>)>,
     /// Connections whose first bytes are awaited.
-    pub(crate) held: HeldConnections,
+    pub(crate) held: PeekedConnections,
     /// Sessions of which an operation was cut short.
     pub(crate) cut: Vec<ObjectId>,
 }
@@ -53,7 +53,7 @@ impl Sockets {
             gates,
             to_look_at: Vec::new(),
             late: Vec::new(),
-            held: HeldConnections::default(),
+            held: PeekedConnections::default(),
             cut: Vec::new(),
         }
     }

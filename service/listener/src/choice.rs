@@ -1,8 +1,8 @@
 //! The rules: who of those that may take the next connection does.
 //!
 //! ```text
-//! Balance  workers with queues of their own      --\  place, load
-//! Shares   members that ask for each connection  ---+-----------> Choice --> one of them
+//! Balance      workers with queues of their own    --\  place, load
+//! MemberTurns  members that ask for each connection --+-----------> Choice --> one of them
 //! ```
 //! Each rule is here once, whoever feeds the loads. Who may take one at all is for the caller to say.
 

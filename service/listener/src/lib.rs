@@ -3,10 +3,10 @@
 //! Pure state machines, which the daemon, the balancer's thread and the loops of sockets drive:
 //!
 //! ```text
-//! Listeners  (session, listening socket) -> a worker of a listener, its place, effects
-//! Balance    (connection) -> the worker that takes it, or nobody now
-//! Shares     (connection) -> the member that asks for one and takes it, or who is waited for
-//! Choice     the rules, for both
+//! Listeners   (session, listening socket) -> a worker of a listener, its place, effects
+//! Balance     (connection) -> the worker that takes it, or nobody now
+//! MemberTurns (connection) -> the member that asks for one and takes it, or who is waited for
+//! Choice      the rules, for both
 //! ```
 //!
 //! [`Listeners`] knows sessions, users and limits. [`Balance`] knows the workers of one listener, how
@@ -30,7 +30,7 @@ pub use listeners::{Effect, Endpoint, Joined, Joining, Limits, Listeners, LINGER
 pub use load::Load;
 pub use refusal::{Reason, Refusal};
 pub use seat::{Seat, Standing};
-pub use shares::{Member, Shares, Turn};
+pub use shares::{Member, MemberTurns, Turn};
 pub use view::{ListenerView, WorkerView};
 
 #[cfg(test)]

@@ -67,15 +67,15 @@ struct Standing {
 
 /// The members of one listener.
 #[derive(Clone, Debug)]
-pub struct Shares {
+pub struct MemberTurns {
     choice: Choice,
     members: BTreeMap<Member, Standing>,
 }
 
-impl Shares {
+impl MemberTurns {
     /// No member yet.
-    pub fn new(rule: Rule, seed: u64) -> Shares {
-        Shares { choice: Choice::new(rule, seed), members: BTreeMap::new() }
+    pub fn new(rule: Rule, seed: u64) -> MemberTurns {
+        MemberTurns { choice: Choice::new(rule, seed), members: BTreeMap::new() }
     }
 
     /// The rule.
@@ -200,13 +200,13 @@ mod tests {
         Member::new(id(number), id(0))
     }
 
-    fn of(rule: Rule, members: u32) -> Shares {
-        let mut shares = Shares::new(rule, 42);
+    fn of(rule: Rule, members: u32) -> MemberTurns {
+        let mut shares = MemberTurns::new(rule, 42);
         (0..members).for_each(|number| shares.join(member(number), number as usize % 2));
         shares
     }
 
-    fn next(shares: &mut Shares) -> Option<Member> {
+    fn next(shares: &mut MemberTurns) -> Option<Member> {
         match shares.choose(Key::None) {
             Turn::Of(member, _) => Some(member),
             Turn::Later | Turn::Nobody => None,
@@ -253,7 +253,7 @@ mod tests {
     }
 
     /// The member that the rule names for a key while all wait.
-    fn named(shares: &mut Shares, key: &[u8]) -> Member {
+    fn named(shares: &mut MemberTurns, key: &[u8]) -> Member {
         let Turn::Of(member, _) = shares.choose(Key::Bytes(key)) else { panic!("all wait") };
         member
     }
