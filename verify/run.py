@@ -23,7 +23,8 @@ from pathlib import Path
 import pytest
 
 VERIFY = Path(__file__).resolve().parent
-UNSTABLE_AT_MOST = 2
+# One in five hundred, on two cores that are kept busy all the time.
+UNSTABLE_AT_MOST = 6
 STRICT = "--strict"
 ONE_LANE = "--one-lane"
 # A lane of its own process: writes into the file after it what has failed, and runs nothing again.

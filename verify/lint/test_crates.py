@@ -49,7 +49,7 @@ def test_a_program_that_died_is_run_again_whole(tmp_path):
     ("inside", "beside", "words"),
     [
         (NEVER, "", []),
-        ("".join(ONCE.format(number, PANICS) for number in range(2)), ONCE.format(2, PANICS), []),
+        ("".join(ONCE.format(number, PANICS) for number in range(6)), ONCE.format(6, PANICS), []),
         (ONCE.format(0, PANICS), "", ["--strict"]),
         ("no rust", "", []),
     ],

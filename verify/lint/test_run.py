@@ -40,7 +40,7 @@ def test_folders_that_are_named_are_run_and_no_others(tmp_path):
 
 @pytest.mark.parametrize(
     ("body", "count", "words"),
-    [("    assert False\n", 1, []), (ONCE, 3, []), (ONCE, 1, ["--strict"])],
+    [("    assert False\n", 1, []), (ONCE, 7, []), (ONCE, 1, ["--strict"])],
     ids=["fails twice", "too many", "strict"],
 )
 def test_what_fails_twice_or_often_fails(tmp_path, body, count, words):
