@@ -53,6 +53,11 @@ impl Environment {
         self.0.push((name.into(), value.into()));
     }
 
+    /// Takes one variable away.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(known, _)| known != name);
+    }
+
     /// Keeps the variables whose names are wanted; the names of the others.
     pub fn keep(&mut self, wanted: impl Fn(&OsStr) -> bool) -> Vec<OsString> {
         let (kept, others): (Vec<_>, Vec<_>) =

@@ -209,6 +209,14 @@ fn set_durable(environment: &mut Environment, arguments: &RunArguments) -> Resul
     // The variable may be told from outside, or by a run around this one.
     let told = environment.get(DURABLE_LOG_VARIABLE).map(PathBuf::from);
     let Some(log) = log.or(told.filter(|path| path.is_absolute())) else { return Ok(()) };
+    if arguments.sealed {
+        environment.remove(DURABLE_LOG_VARIABLE);
+        say(format_args!(
+            "durable files are flushed themselves: what a sealed program writes into a log would be put \
+             into files with all rights of this user"
+        ));
+        return Ok(());
+    }
     match recover::prepare(&log, &arguments.place, arguments.verbose) {
         Ok(path) => environment.set(DURABLE_LOG_VARIABLE, path),
         Err(why) if arguments.require => return Err(why),

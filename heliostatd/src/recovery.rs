@@ -54,6 +54,9 @@ pub fn recover_file(path: &Path) {
 /// In a thread that ends with it. To ask whose it is may take as long as to open it.
 fn recover_file_of(path: &Path) -> Told {
     let Some(owner) = rights::Owned::at(path) else { return Ok(Outcome::default()) };
+    if owner.is_shared {
+        return Err("others than its owner may write it: `heliostat recover` decides".into());
+    }
     rights::become_user(owner.uid)?;
     match durable::open_to_recover(path) {
         Ok(opened) if !opened.own[0].is_some_and(|file| owner.is_open_as(file)) => {
@@ -201,6 +204,15 @@ mod tests {
         chown(&scene.folder, Some(NOBODY), None).expect("given");
         chown(&scene.file, Some(NOBODY), None).expect("given");
         assert_eq!(scene.recovered(), b"kept", "the log has kept it");
+    }
+
+    #[test]
+    fn a_log_that_others_may_write_does_nothing_with_its_owners_rights() {
+        let scene = Scene::new("shared");
+        std::fs::set_permissions(&scene.log, PermissionsExt::from_mode(0o620)).expect("set");
+        assert_eq!(scene.recovered(), b"");
+        std::fs::set_permissions(&scene.log, PermissionsExt::from_mode(0o600)).expect("set");
+        assert_eq!(scene.recovered(), b"kept");
     }
 
     #[test]

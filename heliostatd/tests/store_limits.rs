@@ -2,11 +2,15 @@
 
 mod support;
 
+use std::time::Duration;
+
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_abi::session::restriction::Services;
 use heliostat_abi::snapshot::region_scope::{NamesOf, RegionScope};
-use heliostat_abi::store::{AreaRights, Spill, StoreRequest, Way, WayWanted, Why};
+use heliostat_abi::store::{
+    AreaKind, AreaRights, Creation, Spill, StoreReply, StoreRequest, Way, WayWanted, Why,
+};
 use support::beside::{as_user, may_become_others, ATTACKERS, NEIGHBOUR};
 use support::stores::{creation, opening, sizes, StoreFile, Told, GRAIN};
 use support::{full, Client, Daemon};
@@ -193,4 +197,34 @@ fn a_restricted_session_has_the_areas_that_were_allowed_by_a_loop_and_no_others(
     }
     client.store_done(&StoreRequest::Delete { handle });
     assert_eq!(free.areas().len(), 3);
+}
+
+#[test]
+fn that_a_restricted_session_may_write_a_log_is_written_down_once() {
+    let file = StoreFile::new(64 * GRAIN);
+    let daemon = Daemon::with(&file.config(""), &[]);
+    let (mut free, _) = daemon.session();
+    let StoreRequest::Create(wanted) = creation("log", GRAIN) else { panic!("a creation") };
+    let log = StoreRequest::Create(Creation { kind: AreaKind::Log, ..wanted });
+    assert!(matches!(free.store(&log), Told::Own(StoreReply::Opened(_), _)));
+    let changes = || daemon.status()["store"]["changes"].as_u64().unwrap();
+    let before = changes();
+    let mut client = daemon.visit();
+    let scope = RegionScope::parse_of(NamesOf::Areas, "log").unwrap();
+    assert_eq!(client.ask(&Request::AllowRegions { scope }).0, Reply::Done);
+    let restrict = Request::Restrict { services: Services::AREAS, pid: 4_000_000 };
+    assert_eq!(client.ask(&restrict).0, Reply::Done);
+    client.hello();
+    let data = AreaRights::READ.and(AreaRights::WRITE);
+    client.open_area("log", AreaRights::READ, WayWanted::Any).unwrap();
+    for _ in 0..2 {
+        client.open_area("log", data, WayWanted::Any).unwrap();
+    }
+    while changes() == before {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // It stays so whatever the owner says of others afterwards, which is one more change.
+    let handle = free.managed("log");
+    free.store_done(&StoreRequest::Appoint { handle, others: AreaRights::READ });
+    assert_eq!(changes(), before + 2);
 }

@@ -33,6 +33,7 @@ type Stores = Arc<Renewed<Store>>;
 #[derive(Default)]
 pub(crate) struct AreaNames {
     stores: Stores,
+    writers: raw::Writers,
     views: Views,
 }
 
@@ -53,7 +54,12 @@ impl Lister for AreaNames {
     }
 
     fn found(&self, own: u32, area: &ListedArea) -> Result<Found, NameFault> {
-        Ok(Found::File(Arc::new(AreaFile::new(self.stores.clone(), area.clone(), own))))
+        Ok(Found::File(Arc::new(AreaFile::new(
+            self.stores.clone(),
+            self.writers.clone(),
+            area.clone(),
+            own,
+        ))))
     }
 
     fn parts(&self, area: &ListedArea) -> &'static [&'static str] {

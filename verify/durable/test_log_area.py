@@ -235,6 +235,26 @@ def test_a_control_plane_that_starts_after_a_crash_recovers(tmp_path, way):
         assert scene.recover() == ""
 
 
+def test_a_log_that_others_may_write_is_recovered_by_hand_only(tmp_path):
+    with Scene(tmp_path, "direct") as scene:
+        program = scene.start(*in_another_run(tmp_path))
+        scene.harness.call("area", "appoint", "aof", "--others", "read,write")
+        whole = crashed(scene, program)
+        scene.start_control_plane()
+        kernel_view.wait_until(lambda: "others may have written this log" in scene.said(), 60, "what is said")
+        assert scene.path.read_bytes() == whole[:100]
+        assert "bytes were put back" in scene.recover()
+        assert scene.path.read_bytes() == whole
+
+
+def test_a_sealed_program_has_no_log(tmp_path):
+    log = tmp_path / "log"
+    with Scene(tmp_path, "direct", str(log)) as scene:
+        run = [BINARY, "run", "--sealed", "--durable", "*.aof", "--log", log, "--", "/bin/echo", "ran"]
+        ran = scene.harness.run(Side.PLAIN, run)
+        assert "flushed themselves" in ran.errors() and ran.output() == "ran\n" and not log.exists()
+
+
 @pytest.mark.parametrize("way", ["direct", "named"])
 def test_a_program_that_comes_at_once_finds_its_file_whole(tmp_path, way):
     log = str(tmp_path / "log") if way == "named" else "/store/aof"

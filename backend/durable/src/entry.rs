@@ -5,7 +5,8 @@
 //! 24  device u64   32  inode u64   40  born, seconds i64   48  nanoseconds u32   52  when u32
 //! 56  offset u64   64  path   then: bytes from that offset of the file on
 //!
-//! 0   "HDR1"  4  zero u32   8  boot id, 16 bytes       recovery has begun in that run of the machine
+//! 0   "HDR2"  4  zero u32   8  boot id, 16 bytes       recovery begins to write this file in that run of
+//! 24  device u64   32  inode u64   40  born, seconds i64   48  nanoseconds u32   52  zero u32  the machine
 //! ```
 //!
 //! Little-endian. The log's own checksums guard the bytes; each entry stands alone, so that trimming
@@ -22,10 +23,10 @@ pub const HEAD_BYTES: usize = 64;
 /// Longest path.
 pub const PATH_BYTES_MAX: usize = 1024;
 /// Bytes of a mark.
-pub const MARK_BYTES: usize = 24;
+pub const MARK_BYTES: usize = 56;
 
 const APPENDED: [u8; 4] = *b"HDF1";
-const MARK: [u8; 4] = *b"HDR1";
+const MARK: [u8; 4] = *b"HDR2";
 
 /// Which bytes of which file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +48,8 @@ pub struct Head<'a> {
 pub enum Entry<'a> {
     /// These bytes were appended.
     Appended(Head<'a>, &'a [u8]),
-    /// Recovery has begun to write into files in this run of the machine.
-    Mark(BootId),
+    /// Recovery begins to write into this file in this run of the machine, or has ended doing so.
+    Mark(BootId, Birth),
 }
 
 /// Why bytes are no entry of ours.
@@ -74,10 +75,7 @@ impl Head<'_> {
         bytes[..4].copy_from_slice(&APPENDED);
         bytes[4..6].copy_from_slice(&(self.path.len() as u16).to_le_bytes());
         bytes[8..24].copy_from_slice(&self.boot);
-        bytes[24..32].copy_from_slice(&self.file.device.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.file.inode.to_le_bytes());
-        bytes[40..48].copy_from_slice(&self.file.born.0.to_le_bytes());
-        bytes[48..52].copy_from_slice(&self.file.born.1.to_le_bytes());
+        put_birth(&mut bytes, self.file);
         bytes[52..56].copy_from_slice(&self.when.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.offset.to_le_bytes());
         bytes
@@ -85,11 +83,26 @@ impl Head<'_> {
 }
 
 /// The bytes of a mark.
-pub fn mark(boot: BootId) -> [u8; MARK_BYTES] {
+pub fn mark(boot: BootId, file: Birth) -> [u8; MARK_BYTES] {
     let mut bytes = [0; MARK_BYTES];
     bytes[..4].copy_from_slice(&MARK);
-    bytes[8..].copy_from_slice(&boot);
+    bytes[8..24].copy_from_slice(&boot);
+    put_birth(&mut bytes, file);
     bytes
+}
+
+/// Which file it is, where every entry has it.
+fn put_birth(bytes: &mut [u8], file: Birth) {
+    bytes[24..32].copy_from_slice(&file.device.to_le_bytes());
+    bytes[32..40].copy_from_slice(&file.inode.to_le_bytes());
+    bytes[40..48].copy_from_slice(&file.born.0.to_le_bytes());
+    bytes[48..52].copy_from_slice(&file.born.1.to_le_bytes());
+}
+
+fn birth_in(bytes: &[u8]) -> Result<Birth, Malformed> {
+    let u64_at = |at| array(bytes, at).map(u64::from_le_bytes);
+    let born = (u64_at(40)? as i64, u32::from_le_bytes(array(bytes, 48)?));
+    Ok(Birth { device: u64_at(24)?, inode: u64_at(32)?, born })
 }
 
 /// What an entry says.
@@ -99,20 +112,18 @@ pub fn mark(boot: BootId) -> [u8; MARK_BYTES] {
 pub fn decode(bytes: &[u8]) -> Result<Entry<'_>, Malformed> {
     match array(bytes, 0)? {
         APPENDED => appended(bytes),
-        MARK => Ok(Entry::Mark(array(bytes, 8)?)),
+        MARK => Ok(Entry::Mark(array(bytes, 8)?, birth_in(bytes)?)),
         kind => Err(Malformed::Kind(kind)),
     }
 }
 
 fn appended(bytes: &[u8]) -> Result<Entry<'_>, Malformed> {
-    let u64_at = |at| array(bytes, at).map(u64::from_le_bytes);
     let path_bytes = usize::from(u16::from_le_bytes(array(bytes, 4)?));
     if array(bytes, 6)? != [0u8; 2] {
         return Err(Malformed::Field("reserved bytes"));
     }
-    let born = (u64_at(40)? as i64, u32::from_le_bytes(array(bytes, 48)?));
-    let file = Birth { device: u64_at(24)?, inode: u64_at(32)?, born };
-    let (boot, offset) = (array(bytes, 8)?, u64_at(56)?);
+    let (boot, file) = (array(bytes, 8)?, birth_in(bytes)?);
+    let offset = u64::from_le_bytes(array(bytes, 56)?);
     let when = u32::from_le_bytes(array(bytes, 52)?);
     let (found, wanted) = (bytes.len(), HEAD_BYTES + path_bytes);
     let path = bytes.get(HEAD_BYTES..wanted).ok_or(Malformed::Short { found, wanted })?;
@@ -159,7 +170,7 @@ mod tests {
         assert_eq!(head.when, 9);
         assert_eq!(head.file, Birth { device: 3, inode: 4, born: (-5, 6) });
         assert_eq!(content, b"content");
-        assert_eq!(decode(&mark([9; 16])), Ok(Entry::Mark([9; 16])));
+        assert_eq!(decode(&mark([9; 16], head.file)), Ok(Entry::Mark([9; 16], head.file)));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn is_left_by_crash(
         match decode(&entry.payload) {
             Ok(Entry::Appended(head, _)) => return Ok(head.boot != boot.id),
             // Recovery of an earlier run may have left nothing but its mark.
-            Ok(Entry::Mark(_)) => {}
+            Ok(Entry::Mark(..)) => {}
             Err(_) => return Ok(false),
         }
     }

@@ -1,17 +1,19 @@
 //! After a crash: what the log has and the files may have lost goes into the files.
 //!
 //! ```text
-//! read the heads --> find the files --> mark "recovery has begun" --> bytes into files, in order
+//! read the heads --> find the files --> bytes into files, in order; before a file's first "recovery of it begins"
 //!                --> flush files and folders --> trim the log
 //! ```
 //!
-//! Entries of this very run of the machine need nothing but a flush: the kernel has all that the
-//! program has written. Of an earlier run, each entry's bytes are written where they differ. An
+//! Of this very run of the machine the kernel has all that the program has written, and it is flushed. What is
+//! in the file already, and was written in this run, is written once more first: if the kernel has failed to
+//! write it back, and has told that to a program that is gone, its pages are clean, and a flush says that all is
+//! well. Of an earlier run, each entry's bytes are written where they differ. An
 //! entry that begins behind the file's end was never acknowledged: what comes before it was not
 //! durable either. A file that somebody has written to since the machine came up, or so long after an
 //! entry that the kernel must have written that back by then, is not touched where it differs, unless it
-//! was this that has written, which the mark tells: one that nothing but its own end has followed. Nothing is trimmed before all of it
-//! has gone well, so it may be cut off at any point and done again.
+//! was this that has written, which the file's mark tells: one that its own end has not followed. Nothing is
+//! trimmed before all of it has gone well, so it may be cut off at any point and done again.
 
 use std::fmt;
 use std::fs::File;
@@ -116,6 +118,8 @@ struct Target {
     bytes: u64,
     modified: SystemTime,
     since_boot: bool,
+    /// Recovery has begun to write it in this run of the machine, and has not ended.
+    is_marked: bool,
     what: What,
     /// An entry was met that begins behind its end.
     is_cut: bool,
@@ -127,50 +131,54 @@ struct Target {
 /// # Errors
 /// The log cannot be read or written.
 pub fn recover(log: &Log, boot: &Boot, force: bool) -> Result<Outcome, RecoverError> {
-    let (mut targets, is_marked) = targets(log, boot, force)?;
-    if targets.is_empty() && !is_marked {
+    let (mut targets, has_marks) = targets(log, boot, force)?;
+    if targets.is_empty() && !has_marks {
         return Ok(Outcome::default());
     }
     targets.iter_mut().for_each(|target| target.look_up(boot));
-    let writes = targets.iter().any(|target| target.is_old && target.file.is_some());
-    let is_begun = is_marked || writes && mark(log, boot)?;
-    each(log, |entry| {
-        if let Entry::Appended(head, bytes) = entry {
-            if let Some(target) = targets.iter_mut().find(|target| target.birth == head.file) {
-                target.put(&head, bytes, force || is_marked);
+    each(log, |entry| match entry {
+        Entry::Appended(head, bytes) => {
+            match targets.iter_mut().find(|target| target.birth == head.file) {
+                Some(target) => target.put(&head, bytes, force, |file| mark(log, boot, file)),
+                None => Ok(()),
             }
         }
-        Ok(())
+        Entry::Mark(..) => Ok(()),
     })?;
     targets.iter_mut().for_each(Target::flush);
-    let files = targets.into_iter().map(|it| FileOutcome { path: it.path, what: it.what });
+    let files = targets.iter().map(|it| FileOutcome { path: it.path.clone(), what: it.what });
     let outcome = Outcome { files: files.collect() };
     if outcome.is_whole() {
         log.trim(log.end()).and_then(|()| log.checkpoint()).map_err(RecoverError::Log)?;
-    } else if is_begun {
-        // Else the next run would take what others have written for its own.
-        mark(log, boot)?;
+        return Ok(outcome);
+    }
+    // Else the next run would take what others have written for its own.
+    for target in targets.iter().filter(|target| target.is_marked) {
+        mark(log, boot, target.birth)?;
     }
     Ok(outcome)
 }
 
-/// Writes down that recovery begins, or ends; false where the log has no room for that.
-fn mark(log: &Log, boot: &Boot) -> Result<bool, RecoverError> {
-    match log.append_sync(&entry::mark(boot.id)) {
+/// Writes down that recovery of a file begins, or ends; false where the log has no room for that.
+fn mark(log: &Log, boot: &Boot, file: Birth) -> Result<bool, RecoverError> {
+    match log.append_sync(&entry::mark(boot.id, file)) {
         Ok(_) => Ok(true),
         Err(LogError::Full { .. }) => Ok(false),
         Err(error) => Err(RecoverError::Log(error)),
     }
 }
 
-/// Which files there are entries of, and whether recovery has begun before in this run.
+/// Which files there are entries of, and whether there are marks.
 fn targets(log: &Log, boot: &Boot, force: bool) -> Result<(Vec<Target>, bool), RecoverError> {
-    let (mut targets, mut is_marked): (Vec<Target>, bool) = (Vec::new(), false);
+    let (mut targets, mut has_marks): (Vec<Target>, bool) = (Vec::new(), false);
     each(log, |entry| {
         let head = match entry {
-            Entry::Mark(id) => {
-                // The next mark after one tells that recovery has ended, with some of it refused.
-                is_marked ^= id == boot.id;
+            Entry::Mark(id, file) => {
+                has_marks = true;
+                // Marks come behind the entries. The next one of a file tells that its recovery has ended, and
+                // that some of it, or of others, was refused.
+                let known = targets.iter_mut().find(|it| id == boot.id && it.birth == file);
+                known.into_iter().for_each(|target| target.is_marked ^= true);
                 return Ok(());
             }
             Entry::Appended(head, _) => head,
@@ -188,7 +196,7 @@ fn targets(log: &Log, boot: &Boot, force: bool) -> Result<(Vec<Target>, bool), R
         targets.push(Target::new(head.file, path, is_old));
         Ok(())
     })?;
-    Ok((targets, is_marked))
+    Ok((targets, has_marks))
 }
 
 fn each(
@@ -207,8 +215,9 @@ fn each(
 impl Target {
     fn new(birth: Birth, path: &Path, is_old: bool) -> Target {
         let (file, bytes, modified, since_boot) = (None, 0, UNIX_EPOCH, false);
-        let (path, what, is_cut) = (path.to_owned(), What::Flushed, false);
-        Target { birth, path, is_old, file, bytes, modified, since_boot, what, is_cut }
+        let (path, what) = (path.to_owned(), What::Flushed);
+        let (is_marked, is_cut) = (false, false);
+        Target { birth, path, is_old, file, bytes, modified, since_boot, is_marked, what, is_cut }
     }
 
     fn look_up(&mut self, boot: &Boot) {
@@ -231,35 +240,53 @@ impl Target {
         };
     }
 
-    /// Writes the bytes of one entry where they differ.
-    fn put(&mut self, head: &Head<'_>, bytes: &[u8], may_change: bool) {
+    /// Writes the bytes of one entry where they differ, and where the kernel may have lost them.
+    fn put(
+        &mut self,
+        head: &Head<'_>,
+        bytes: &[u8],
+        force: bool,
+        mut mark: impl FnMut(Birth) -> Result<bool, RecoverError>,
+    ) -> Result<(), RecoverError> {
         let offset = head.offset;
-        let Some(file) = &self.file else { return };
-        if !self.is_old || self.what.is_refused() || self.is_cut {
-            return;
-        }
-        if offset > self.bytes {
-            self.is_cut = true;
-            return;
-        }
-        match is_there(file, offset, bytes) {
-            Ok(true) => return,
-            Ok(false) if self.is_anothers(head.when) && !may_change => {
-                self.what = What::Changed;
-                return;
+        let Some(file) = self.file.as_ref().filter(|_| !self.what.is_refused() && !self.is_cut)
+        else {
+            return Ok(());
+        };
+        let is_new = match is_there(file, offset, bytes) {
+            Ok(true) if self.since_boot => false,
+            Ok(true) => return Ok(()),
+            // Of this run of the machine, and somebody has changed it since.
+            Ok(false) if !self.is_old => return Ok(()),
+            Ok(false) if offset > self.bytes => {
+                self.is_cut = true;
+                return Ok(());
             }
-            Ok(false) => {}
+            Ok(false) if self.is_anothers(head.when) && !force && !self.is_marked => {
+                self.what = What::Changed;
+                return Ok(());
+            }
+            Ok(false) => true,
             Err(error) => {
                 self.what = failed(&error);
-                return;
+                return Ok(());
             }
-        }
-        let before = if let What::Restored { bytes } = self.what { bytes } else { 0 };
-        self.what = match file.write_all_at(bytes, offset) {
-            Ok(()) => What::Restored { bytes: before + bytes.len() as u64 },
-            Err(error) => failed(&error),
         };
-        self.bytes = self.bytes.max(offset + bytes.len() as u64);
+        if is_new && !self.is_marked {
+            self.is_marked = mark(self.birth)?;
+        }
+        match file.write_all_at(bytes, offset) {
+            Err(error) => self.what = failed(&error),
+            Ok(()) if is_new => self.restored(offset, bytes.len() as u64),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    fn restored(&mut self, offset: u64, more: u64) {
+        let before = if let What::Restored { bytes } = self.what { bytes } else { 0 };
+        self.what = What::Restored { bytes: before + more };
+        self.bytes = self.bytes.max(offset + more);
     }
 
     /// Whether somebody has written to it after the machine came up, or long after this.

@@ -250,7 +250,7 @@ fn run(device: MemoryDevice, force: bool) -> (What, Recorder) {
 fn is_marked(state: &CrashState) -> bool {
     let device = MemoryDevice::of(state.image().clone()).with_geometry(GEOMETRY);
     let log = Log::open(Box::new(device), AREA, options()).unwrap();
-    let is_mark = |payload: &[u8]| matches!(entry::decode(payload), Ok(Entry::Mark(_)));
+    let is_mark = |payload: &[u8]| matches!(entry::decode(payload), Ok(Entry::Mark(..)));
     let marks = log.read().filter(|entry| is_mark(&entry.as_ref().unwrap().payload)).count();
     marks > 0
 }
@@ -359,6 +359,44 @@ fn a_file_that_was_written_since_the_machine_came_up_is_not_touched_unless_force
     assert_eq!(scene.content(), b"new life");
     assert_eq!(one(&log, true), What::Restored { bytes: 12 });
     assert_eq!((scene.content(), log.begin()), (b"acknowledged".to_vec(), log.end()));
+}
+
+#[test]
+fn a_recovery_that_was_cut_off_may_go_on_with_its_file_and_with_no_other() {
+    let (begun, other) = (Scene::new(), Scene::new());
+    begun.put(b"ackn", SystemTime::now());
+    other.put(b"new life", SystemTime::now());
+    let boot = Boot::now().unwrap();
+    let entries = [begun.entry(0, b"acknowledged"), other.entry(0, b"old life")];
+    let mark = entry::mark(boot.id, begun.birth).to_vec();
+    let log = log_of(&[&entries[..], &[mark]].concat());
+    let what = |log: &Log| {
+        recover(log, &boot, false).unwrap().files.iter().map(|it| it.what).collect::<Vec<_>>()
+    };
+    assert_eq!(what(&log), [What::Restored { bytes: 12 }, What::Changed]);
+    assert_eq!(
+        (begun.content(), other.content()),
+        (b"acknowledged".to_vec(), b"new life".to_vec())
+    );
+    // It has ended with the first as well: what somebody does to it now is not undone.
+    begun.put(b"another life", SystemTime::now());
+    assert_eq!(what(&log), [What::Changed, What::Changed]);
+}
+
+#[test]
+fn what_the_kernel_may_have_failed_to_write_back_is_written_again() {
+    let scene = Scene::new();
+    let some_time_ago = SystemTime::now() - Duration::from_secs(1);
+    scene.put(b"acknowledged", some_time_ago);
+    let mut entry = scene.entry(0, b"acknowledged");
+    entry[8..24].copy_from_slice(&Boot::now().unwrap().id);
+    assert_eq!(one(&log_of(&[entry.clone()]), false), What::Flushed);
+    let modified = || scene.file.metadata().unwrap().modified().unwrap();
+    assert!(modified() > some_time_ago, "a flush alone would have been told that all is well");
+    // What was there when the machine came up is what the device has.
+    scene.put(b"acknowledged", long_ago());
+    assert_eq!(one(&log_of(&[entry]), false), What::Flushed);
+    assert_eq!(modified(), long_ago());
 }
 
 #[test]

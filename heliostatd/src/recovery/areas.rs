@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use heliostat_backend_block::{Durability, FileDevice, Run, SharedFile};
+use heliostat_backend_durable::Outcome;
 use heliostat_backend_log::Log;
 use tracing::warn;
 
@@ -95,6 +96,10 @@ impl User {
     }
 
     fn recover_one(&self, log: &LeftLog) -> Told {
+        // Of many logs not all were looked at.
+        if !super::is_left(&self.file, &log.runs) {
+            return Ok(Outcome::default());
+        }
         // Opened anew: what hangs does not keep the device from the next control plane.
         let file = self.file.grant(&[], true).map_err(|error| error.to_string())?;
         apart(Some(file.as_fd()), || {

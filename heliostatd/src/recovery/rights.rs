@@ -10,6 +10,7 @@ use heliostat_base::call;
 use rustix::process::{geteuid, Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+const OTHERS_WRITE: u32 = 0o022;
 const USERS: &str = "/etc/passwd";
 /// The group of a user that the machine has no entry of.
 const NO_GROUP: u32 = 65534;
@@ -19,6 +20,8 @@ const NO_GROUP: u32 = 65534;
 pub struct Owned {
     /// The user.
     pub uid: u32,
+    /// Whether others may write it.
+    pub is_shared: bool,
     device: u64,
     inode: u64,
 }
@@ -27,7 +30,8 @@ impl Owned {
     /// The file at this path; nothing where it is not there, or a link somewhere else.
     pub fn at(path: &Path) -> Option<Owned> {
         let found = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-        Some(Owned { uid: found.uid(), device: found.dev(), inode: found.ino() })
+        let is_shared = found.mode() & OTHERS_WRITE != 0;
+        Some(Owned { uid: found.uid(), is_shared, device: found.dev(), inode: found.ino() })
     }
 
     /// Whether this descriptor has the same file open. Whoever owns a folder on the path may have put

@@ -24,7 +24,7 @@ use rustix::event::{eventfd, EventfdFlags};
 
 pub use kept::Kept;
 pub use loops::{durability, StoreLoops};
-pub use open::{OpenStore, Told};
+pub use open::{is_distrusted, OpenStore, Told};
 pub use thread::{Changed, Event, Found, Numbers, Opening, Place, StoreThread};
 
 /// Whether there is a store.

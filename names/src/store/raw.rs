@@ -1,6 +1,7 @@
 //! An area of bytes as a file: a disk that programs read and write at any offset.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use heliostat_stub_store::{Area, AreaRights, ListedArea, Store, WayWanted};
 
@@ -11,17 +12,35 @@ use crate::{Access, Bytes, Facts, File, NameFault};
 /// Bytes that are read or written as one piece.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Whose turn it is to write a part of a sector: one lock for each area, which all who have it open share.
+#[derive(Clone, Default)]
+pub(super) struct Writers(Arc<Mutex<HashMap<u64, Weak<Mutex<()>>>>>);
+
+impl Writers {
+    fn of(&self, generation: u64) -> Arc<Mutex<()>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = known.get(&generation).and_then(Weak::upgrade) {
+            return lock;
+        }
+        known.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::new(Mutex::new(()));
+        known.insert(generation, Arc::downgrade(&lock));
+        lock
+    }
+}
+
 pub(super) struct AreaFile {
     stores: Stores,
+    writers: Writers,
     area: ListedArea,
     is_own: bool,
 }
 
 impl AreaFile {
     /// An area, as user `own` sees it.
-    pub(super) fn new(stores: Stores, area: ListedArea, own: u32) -> Self {
+    pub(super) fn new(stores: Stores, writers: Writers, area: ListedArea, own: u32) -> Self {
         let is_own = area.user == own;
-        Self { stores, area, is_own }
+        Self { stores, writers, area, is_own }
     }
 
     fn may(&self, rights: AreaRights) -> bool {
@@ -65,7 +84,8 @@ impl File for AreaFile {
             Access::Read => AreaRights::READ,
             Access::Write | Access::Both => AreaRights::READ.and(AreaRights::WRITE),
         };
-        Ok(Box::new(OpenArea { area: self.open_with(rights)?, writing: Mutex::new(()) }))
+        let writing = self.writers.of(self.area.generation);
+        Ok(Box::new(OpenArea { area: self.open_with(rights)?, writing }))
     }
 
     fn resize(&self, bytes: u64) -> Result<(), NameFault> {
@@ -76,7 +96,7 @@ impl File for AreaFile {
 struct OpenArea {
     area: Area,
     /// Held by who writes parts of sectors.
-    writing: Mutex<()>,
+    writing: Arc<Mutex<()>>,
 }
 
 impl OpenArea {
@@ -131,5 +151,24 @@ impl Bytes for OpenArea {
 
     fn synchronize(&self) -> Result<(), NameFault> {
         Ok(self.area.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_who_have_an_area_open_share_its_lock_and_none_is_left() {
+        let writers = Writers::default();
+        let (one, same, other) = (writers.of(1), writers.clone().of(1), writers.of(2));
+        assert!(Arc::ptr_eq(&one, &same) && !Arc::ptr_eq(&one, &other));
+        drop((one, same, other));
+        writers.of(3);
+        assert_eq!(
+            writers.0.lock().unwrap().len(),
+            1,
+            "of areas that nobody has open there is none"
+        );
     }
 }

@@ -13,7 +13,7 @@ fn is_left_behind(marks: usize, run: BootId) -> bool {
     let (scene, device) = (Scene::new(), Box::new(MemoryDevice::new(area.bytes)));
     let log = Log::create(device, area, Options::default()).unwrap();
     for _ in 0..marks {
-        drop(log.append(&entry::mark(OLD_BOOT)).unwrap());
+        drop(log.append(&entry::mark(OLD_BOOT, scene.birth)).unwrap());
     }
     let mut last = scene.entry(0, b"bytes");
     last[8..24].copy_from_slice(&run);

@@ -19,7 +19,7 @@ use crate::home::beside;
 use crate::recovery::{recover_areas, runs, LeftLog};
 use crate::shares;
 use crate::state::store::{
-    durability, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
+    durability, is_distrusted, Event, Found, Kept, OpenStore, Opening, Place, State, StoreThread,
 };
 
 /// How long the start of the control plane waits for the store that the configuration names. If that
@@ -249,9 +249,16 @@ impl Daemon {
     }
 }
 
-/// Logs of durable files that an earlier run of the machine has left.
+/// Logs of durable files that an earlier run of the machine has left. What one says that others than its owner
+/// may have written is not done with its owner's rights.
 fn left_logs(found: &Found) -> Vec<LeftLog> {
-    let left = found.areas.iter().filter(|it| it.is_left).map(|it| {
+    let (doubtful, left): (Vec<_>, Vec<_>) =
+        found.areas.iter().filter(|it| it.is_left).partition(|it| is_distrusted(it.area.rights));
+    for it in doubtful {
+        let (area, owner) = (it.area.name.to_string(), it.area.owner);
+        warn!(area, owner, "others may have written this log: `heliostat recover` decides");
+    }
+    let left = left.into_iter().map(|it| {
         let (generation, name) = (it.area.generation, it.area.name.to_string());
         LeftLog { generation, name, owner: it.area.owner, runs: runs(&it.pieces) }
     });

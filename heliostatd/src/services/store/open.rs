@@ -8,7 +8,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::limits::PIECES_PER_REPLY_MAX;
 use heliostat_abi::store::reply::NO_MORE;
 use heliostat_abi::store::{
-    AreaName, AreaRights, Creation, NotDone, OpenedArea, Spill, StoreReply, Way, Why,
+    AreaKind, AreaName, AreaRights, Creation, NotDone, OpenedArea, Spill, StoreReply, Way, Why,
 };
 use heliostat_backend_block::SharedFile;
 use heliostat_control::rights::Right;
@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 use super::no::{reply, No};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
-use crate::state::store::{Pending, Wish};
+use crate::state::store::{Pending, State, Wish};
 
 impl Daemon {
     /// Has an area made; it is opened when it is there.
@@ -53,6 +53,7 @@ impl Daemon {
             self.close_handle(asker.session, handle)?;
             return Err(no);
         }
+        self.distrust(asker, handle);
         let Way::Direct = way else { return self.opened_area(asker.session, handle, None) };
         match self.grant_device(asker.session, handle) {
             Ok(device) => self.opened_area(asker.session, handle, Some(device)),
@@ -104,6 +105,20 @@ impl Daemon {
         let opened = self.usable_store()?.areas.open(asker, key, opening, &mut effects);
         self.carry_out_store(effects);
         opened.map_err(|refusal| self.no_of(asker.session, refusal))
+    }
+
+    /// Writes down that others than its owner may write a log: recovery is made with its owner's rights, and
+    /// asks a person then. It is durable some milliseconds later, which nobody waits for.
+    fn distrust(&mut self, asker: &Asker, handle: ObjectId) {
+        let store = &mut self.services.store;
+        let (State::Open(open), Some(thread)) = (&mut store.state, &store.thread) else { return };
+        let Ok(held) = open.areas.held(asker.session, handle) else { return };
+        let Some(view) = open.areas.view(held.area) else { return };
+        let is_owner = asker.is_user && (asker.uid == view.key.uid || asker.uid == 0);
+        let writes = held.rights.have(AreaRights::WRITE) && view.kind == AreaKind::Log;
+        if writes && !is_owner && open.distrusted.insert(view.generation) {
+            thread.distrust(view.generation);
+        }
     }
 
     fn close_handle(&mut self, session: ObjectId, handle: ObjectId) -> Result<(), No> {

@@ -26,6 +26,15 @@ pub struct Told {
     pub meter: Meter,
 }
 
+/// In the word of an area's rights: others than its owner may have written it since it was made.
+pub const DISTRUSTED: u32 = 1 << 31;
+
+/// Whether what a log in an area says may be another user's word, or a sealed program's.
+pub fn is_distrusted(rights: u32) -> bool {
+    let others = AreaRights::from_bits(rights & !DISTRUSTED);
+    rights & DISTRUSTED != 0 || others.is_none_or(|others| others.have(AreaRights::WRITE))
+}
+
 /// A store that is open.
 pub struct OpenStore {
     /// Where it lies, for people.
@@ -42,6 +51,8 @@ pub struct OpenStore {
     pub failed: Option<String>,
     /// Areas whose logs are put into their files: nobody else writes them meanwhile.
     pub recovering: Recovering,
+    /// Areas that are written down as distrusted, by generation.
+    pub distrusted: HashSet<u64>,
     /// Areas that loops know.
     pub known: HashSet<ObjectId>,
     /// Loops that have something under way behind the new end of an area.
@@ -60,6 +71,8 @@ impl OpenStore {
     ) -> OpenStore {
         let Found { facts, numbers, file, areas } = found;
         let pieces = areas.iter().map(|it| (it.area.generation, it.pieces.clone())).collect();
+        let distrusted = areas.iter().filter(|it| it.area.rights & DISTRUSTED != 0);
+        let distrusted = distrusted.map(|it| it.area.generation).collect();
         let stored = areas.iter().filter_map(|area| stored(area, &holder)).collect();
         OpenStore {
             place,
@@ -69,6 +82,7 @@ impl OpenStore {
             areas: Areas::new(limits, stored),
             failed: None,
             recovering: Recovering::default(),
+            distrusted,
             known: HashSet::new(),
             unquiet: HashMap::new(),
             pieces,
@@ -176,7 +190,7 @@ impl OpenStore {
 fn stored(found: &FoundArea, holder: impl Fn(u32) -> Holder) -> Option<Stored> {
     let area = &found.area;
     let name = AreaName::parse(area.name.as_str());
-    let others = AreaRights::from_bits(area.rights);
+    let others = AreaRights::from_bits(area.rights & !DISTRUSTED);
     let (Ok(name), Some(others)) = (name, others) else {
         warn!(name = %area.name, generation = area.generation, "an area that is not ours is hidden");
         return None;
@@ -188,4 +202,17 @@ fn stored(found: &FoundArea, holder: impl Fn(u32) -> Holder) -> Option<Stored> {
     };
     let (key, holder) = (Key { uid: area.owner, name }, holder(area.owner));
     Some(Stored { generation: area.generation, holder, key, bytes: area.bytes, kind, others })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_that_others_may_write_or_may_have_written_is_distrusted() {
+        let read = AreaRights::READ.bits();
+        assert!(!is_distrusted(0) && !is_distrusted(read));
+        assert!(is_distrusted(AreaRights::WRITE.bits()) && is_distrusted(read | DISTRUSTED));
+        assert!(is_distrusted(1 << 30), "a word that is not understood");
+    }
 }

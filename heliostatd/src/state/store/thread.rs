@@ -22,11 +22,14 @@ use heliostat_service_store::{Failed, Order};
 use heliostat_storefile::{Area, Create, Identity, Kind, Name, StoreError};
 
 use super::choice::{chosen, does_discard};
+use super::open::DISTRUSTED;
 
 use crate::recovery;
 
 /// Bytes that are zeroed before it is looked for orders again.
 const ZERO_BYTES: u64 = 4 << 20;
+/// How long logs are looked at before the store is open; those of more are looked at by who recovers them.
+const LOOKS: Duration = Duration::from_secs(1);
 /// How long a device that is in use is tried again: whoever had it last may not be gone altogether.
 const IN_USE_WAIT: Duration = Duration::from_secs(2);
 const IN_USE_STEP: Duration = Duration::from_millis(20);
@@ -130,7 +133,7 @@ pub struct FoundArea {
     pub area: Area,
     /// Where it lies.
     pub pieces: Arc<[Piece]>,
-    /// An earlier run of the machine has left a log of durable files in it.
+    /// An earlier run of the machine has left a log of durable files in it, or may have: not all were looked at.
     pub is_left: bool,
 }
 
@@ -170,9 +173,17 @@ impl Teller {
     }
 }
 
+/// What the thread is to do.
+enum Todo {
+    /// A change that the service has decided, of this area.
+    Order(ObjectId, Order),
+    /// Write down that others than its owner may have written the area of this generation.
+    Distrust(u64),
+}
+
 /// The daemon's end.
 pub struct StoreThread {
-    orders: Sender<(ObjectId, Order)>,
+    orders: Sender<Todo>,
     events: Receiver<Event>,
 }
 
@@ -191,7 +202,14 @@ impl StoreThread {
 
     /// Has it do something, after all that was ordered before. False when it has ended.
     pub fn order(&self, area: ObjectId, order: Order) -> bool {
-        self.orders.send((area, order)).is_ok()
+        self.orders.send(Todo::Order(area, order)).is_ok()
+    }
+
+    /// Has it write down that others than its owner may have written an area: what a log of that area tells
+    /// is not done of itself any more.
+    pub fn distrust(&self, generation: u64) {
+        // One that has ended writes nothing, and nothing opens the area either.
+        let _ = self.orders.send(Todo::Distrust(generation));
     }
 
     /// What it has told, if anything; an error when it has ended.
@@ -205,7 +223,7 @@ impl StoreThread {
     }
 }
 
-fn run(opening: &Opening, orders: &Receiver<(ObjectId, Order)>, teller: &Teller) {
+fn run(opening: &Opening, orders: &Receiver<Todo>, teller: &Teller) {
     let (mut store, found) = match open(opening) {
         Ok(opened) => opened,
         Err(why) => return teller.tell(Event::Opened(Err(why))),
@@ -219,7 +237,8 @@ fn run(opening: &Opening, orders: &Receiver<(ObjectId, Order)>, teller: &Teller)
             false => orders.recv().map_err(|_| TryRecvError::Disconnected),
         };
         let failed = match next {
-            Ok((area, order)) => make(&mut store, area, &order, teller),
+            Ok(Todo::Order(area, order)) => make(&mut store, area, &order, teller),
+            Ok(Todo::Distrust(generation)) => distrust(&mut store, generation, teller),
             Err(TryRecvError::Empty) => zero(&mut store, teller),
             Err(TryRecvError::Disconnected) => return,
         };
@@ -255,9 +274,11 @@ fn open(opening: &Opening) -> Result<(StoreOnDevice<FileDevice>, Found), String>
         is_forced: is_forced == Some(true),
     };
     let areas = store.store().areas().iter();
+    let until = Instant::now() + LOOKS;
     let areas = areas.map(|area| {
         let (area, pieces) = (area.clone(), pieces(&store, area));
-        let is_left = area.kind == Kind::Log && recovery::is_left(&file, &recovery::runs(&pieces));
+        let is_left = area.kind == Kind::Log
+            && (Instant::now() > until || recovery::is_left(&file, &recovery::runs(&pieces)));
         FoundArea { area, pieces, is_left }
     });
     let (areas, numbers) = (areas.collect(), numbers(&store));
@@ -289,6 +310,18 @@ fn make(
     why
 }
 
+fn distrust(
+    store: &mut StoreOnDevice<FileDevice>,
+    generation: u64,
+    teller: &Teller,
+) -> Option<String> {
+    let area = store.store().area(generation)?;
+    let (owner, rights) = (area.owner, area.rights | DISTRUSTED);
+    let failed = store.appoint(generation, owner, rights).err();
+    teller.tell(Event::Zeroed(numbers(store)));
+    failed.filter(|it| !matches!(it, StoreFailed::Store(_))).map(|why| why.to_string())
+}
+
 fn perform(store: &mut StoreOnDevice<FileDevice>, order: &Order) -> Result<Changed, StoreFailed> {
     let generation = match order {
         Order::Create { key, bytes, kind, others } => {
@@ -302,8 +335,9 @@ fn perform(store: &mut StoreOnDevice<FileDevice>, order: &Order) -> Result<Chang
             *generation
         }
         Order::Appoint { generation, others } => {
-            let owner = store.store().area(*generation).ok_or(StoreError::NoArea)?.owner;
-            store.appoint(*generation, owner, others.bits())?;
+            let area = store.store().area(*generation).ok_or(StoreError::NoArea)?;
+            let (owner, kept) = (area.owner, area.rights & DISTRUSTED);
+            store.appoint(*generation, owner, others.bits() | kept)?;
             *generation
         }
         Order::Delete { generation } => {

@@ -262,6 +262,7 @@ impl Flushes {
         checkpoint.left = checkpoint.left.saturating_sub(1);
         if let Err(errno) = answer {
             checkpoint.has_failed = true;
+            self.log.keep();
             let birth = self.log.kept.iter().nth(place).map(|it| it.birth);
             let identity = birth.map_or((0, 0), |birth| (birth.device, birth.inode));
             self.fail(identity, errno, ISSUED.load(Relaxed) + 1);

@@ -39,6 +39,9 @@ pub struct LogSink {
     /// Behind the last entry, and behind the last one that the device was told of.
     tail: u64,
     pushed: u64,
+    /// A file's own flush has failed. A flush tried again would be told that all is well, while its bytes
+    /// are nowhere but here: the log is not emptied any more, and recovery writes them.
+    is_last_copy: bool,
 }
 
 enum Place {
@@ -59,7 +62,13 @@ pub enum Appended {
 
 impl LogSink {
     pub const fn new() -> Self {
-        Self { place: Place::Unasked, kept: KeptFiles::new(), tail: 0, pushed: 0 }
+        Self {
+            place: Place::Unasked,
+            kept: KeptFiles::new(),
+            tail: 0,
+            pushed: 0,
+            is_last_copy: false,
+        }
     }
 
     /// Appends what has come to a file since its last flush. An error makes it a flush of the file,
@@ -179,6 +188,11 @@ impl LogSink {
         is_beyond(log, self.tail, BEGIN_AT).then(|| log.end())
     }
 
+    /// The flush of a file that it has entries of has failed: it stays as it is.
+    pub fn keep(&mut self) {
+        self.is_last_copy = true;
+    }
+
     /// The files are on their device as far as the log was written by then.
     pub fn trim(&mut self, to: Position) {
         if let Some(log) = self.log() {
@@ -199,7 +213,16 @@ impl LogSink {
 
     fn empty(&mut self, log: &Log) -> Result<(), ((u64, u64), Errno)> {
         let synced = log.sync();
-        flush_all(self.kept.iter().filter(|kept| kept.has_entries))?;
+        if self.is_last_copy {
+            self.give_up(Unlogged::LogFailed);
+            return Ok(());
+        }
+        let flushed = flush_all(self.kept.iter().filter(|kept| kept.has_entries));
+        if flushed.is_err() {
+            self.keep();
+            self.give_up(Unlogged::LogFailed);
+            return flushed;
+        }
         let emptied = synced.and_then(|()| log.trim(log.end())).and_then(|()| log.checkpoint());
         if emptied.is_err() {
             self.give_up(Unlogged::LogFailed);
@@ -350,6 +373,12 @@ mod tests {
         assert_eq!(sink.forget(), Ok(()));
         assert_eq!((log.begin(), sink.kept.iter().count()), (log.end(), 0));
         assert_eq!(sink.append(fd, name).err(), Some(Unlogged::First), "it begins anew");
+        file.write_all(b"third").expect("written");
+        assert!(matches!(sink.append(fd, name), Ok(Appended::Until(_))));
+        sink.keep();
+        assert_eq!(sink.forget(), Ok(()));
+        assert_ne!(log.begin(), log.end(), "nobody else has what a failed flush has left");
+        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::LogFailed));
         let _ = (std::fs::remove_file(&log_path), std::fs::remove_file(&path));
     }
 }
