@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import signal
 
 import kernel_view
 import pytest
@@ -49,6 +52,47 @@ def read(cluster, node, **options) -> dict[tuple, list[str]]:
     return found
 
 
+def regions(cluster) -> dict[int, list[str]]:
+    """The names of the log's regions on each node."""
+    listed = {node: cluster.call(node, "memory", "list", "log/test/", "--json") for node in cluster.living()}
+    return {node: sorted(region["name"] for region in json.loads(text)) for node, text in listed.items()}
+
+
+def clean(cluster, node, before: int) -> int:
+    """Frees the segments before one; returns how many, as the cleaner says."""
+    said = cluster.run(node, [PROGRAM, "clean", "test", *NODES, "--before", before]).output()
+    return int(re.fullmatch(r"(\d+) segments freed\n", said)[1])
+
+
+def check_kept(cluster, found: dict, first: int, nodes=(1, 2, 3)) -> None:
+    """Of what was found before, a reader of each node finds what is in this segment and behind it, and no more."""
+    kept = {position: entries for position, entries in found.items() if position[0] >= first}
+    for node in nodes:
+        seen = read(cluster, node)
+        assert seen == kept, f"node {node} reads segments {sorted({at for at, _ in seen})}: {regions(cluster)}"
+
+
+@contextlib.contextmanager
+def silent(cluster, node):
+    """A node whose control plane is there and says nothing; its memory is what it was afterwards."""
+    cluster.nodes[node].daemon.kill(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        cluster.nodes[node].daemon.kill(signal.SIGCONT)
+    cluster.wait_joined()
+    for one in cluster.living():
+        others = [str(other) for other in cluster.living() if other != one]
+        answers = lambda one=one, others=others: all(is_there(cluster, one, other) for other in others)  # noqa: E731
+        kernel_view.wait_until(answers, what=f"node {one} reaches the others")
+
+
+def is_there(cluster, node, other) -> bool:
+    """Whether one node's control plane answers to another."""
+    words = ["memory", "list", "--node", other, "--socket", cluster.nodes[node].socket]
+    return cluster.start(node, [BINARY, *words]).wait() == 0
+
+
 def check(found: dict, told: dict) -> None:
     """Every transaction is whole and there once, and what was acknowledged is where it was said to be."""
     names = [entries[0].rsplit(".", 1)[0] for entries in found.values()]
@@ -79,11 +123,66 @@ def test_a_log_goes_on_over_many_segments_and_the_cleaner_frees_the_old_ones(clu
     assert len(found) == 400
     last = max(segment for segment, _ in found)
     assert last > 10, "segments of 2,000 bytes"
-    freed = cluster.run(2, [PROGRAM, "clean", "test", *NODES, "--before", last]).output()
-    assert freed == f"{last} segments freed\n"
-    kept = {position: entries for position, entries in found.items() if position[0] == last}
-    assert read(cluster, 1) == kept
+    assert clean(cluster, 2, last) == last
+    check_kept(cluster, found, last, nodes=[1])
+    assert clean(cluster, 1, last) == 0 == clean(cluster, 3, 0), "there is nothing more to free"
     assert append(cluster, 3, "late", 1).wait() == 0
+
+
+def test_the_newest_segment_stays_whatever_the_cleaner_is_told(cluster):
+    assert append(cluster, 1, "w", 60, segment=2000).wait() == 0
+    found = read(cluster, 3)
+    last = max(found)[0]
+    assert clean(cluster, 2, 1000) == last > 0
+    check_kept(cluster, found, last)
+    late = append(cluster, 3, "late", 100)
+    assert late.wait() == 0
+    check(read(cluster, 2), acknowledged(late))
+
+
+def test_the_cleaner_frees_copies_that_do_not_count_too(cluster):
+    assert append(cluster, 1, "first", 5).wait() == 0
+    with silent(cluster, 2):
+        # Node 2 has a copy of segment 0, which is called lost, so that the log goes on in segment 1.
+        assert append(cluster, 1, "second", 5).wait() == 0
+    found = read(cluster, 3)
+    assert len(found) == 10 and {segment for segment, _ in found} == {0, 1}
+    assert clean(cluster, 3, 1) == 1
+    check_kept(cluster, found, 1)
+    assert "log/test/0" not in sum(regions(cluster).values(), [])
+
+
+def test_what_a_silent_node_has_kept_of_cleaned_segments_is_nobodys(cluster):
+    assert append(cluster, 1, "w", 60, segment=2000).wait() == 0
+    found = read(cluster, 3)
+    last = max(found)[0]
+    with silent(cluster, 2):
+        assert clean(cluster, 1, last) == last > 1
+    assert "log/test/0" in regions(cluster)[2]
+    check_kept(cluster, found, last)
+    late = append(cluster, 2, "late", 1)
+    assert late.wait() == 0
+    assert clean(cluster, 3, last) == 0
+    names = set(sum(regions(cluster).values(), []))
+    assert names == {f"log/test/{last}", f"log/test/from-{last}"}, "the next cleaner frees what was left"
+
+
+def test_who_is_behind_the_cleaner_makes_no_cleaned_segment_anew(cluster):
+    assert append(cluster, 1, "first", 1, segment=2000).wait() == 0
+    # The time while it is stopped counts: it must not be over when it goes on.
+    follower = cluster.start(2, [PROGRAM, "read", "test", *NODES, "--for", 60_000])
+    kernel_view.wait_until(lambda: follower.output(), what="the follower reads")
+    follower.kill(signal.SIGSTOP)
+    assert append(cluster, 1, "more", 120, segment=2000).wait() == 0
+    last = max(read(cluster, 3))[0]
+    assert last > 3
+    with silent(cluster, 2):
+        assert clean(cluster, 1, last) == last
+    # Node 2 has copies of segments 0 and 1: the follower reads on there, and comes to one that is on no node.
+    follower.kill(signal.SIGCONT)
+    assert follower.wait(120) == 1, regions(cluster)
+    assert "the cleaner has freed" in follower.errors()
+    assert "log/test/2" not in sum(regions(cluster).values(), [])
 
 
 @pytest.mark.parametrize("round_", range(3))

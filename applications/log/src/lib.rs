@@ -21,6 +21,7 @@
 //! `docs/applications.md` tells what an append means, and what is not promised.
 #![forbid(unsafe_code)]
 
+mod extent;
 pub mod log;
 pub mod reader;
 pub mod segment;

@@ -1,9 +1,8 @@
 //! The log: appending transactions, going on in the next segment, cleaning.
 
-use std::collections::BTreeSet;
-
 use heliostat::memory::Memory;
 
+use crate::extent::Extent;
 use crate::segment::{answers, Segment, Shape, NODES_MAX};
 use crate::{transaction, LogError};
 
@@ -57,15 +56,16 @@ impl Log {
         if settings.nodes.is_empty() || settings.nodes.len() > NODES_MAX {
             return Err(LogError::Corrupt("a log has 1 to 32 nodes"));
         }
-        let numbers = numbers(memory, &settings)?;
+        let extent = Extent::of(memory, &shape(&settings))?;
         // One that somebody is just making names no nodes yet: those before it lead there.
-        let newest = numbers.iter().rev().find_map(|n| reach(memory, &settings, *n).ok());
+        let newest = extent.segments().rev().find_map(|n| reach(memory, &settings, n).ok());
+        let begins = extent.begins();
         let segment = match newest {
             Some(segment) => segment,
-            None if numbers.range(1..).next().is_some() => return Err(LogError::Lost),
+            None if extent.segments().any(|number| number > begins) => return Err(LogError::Lost),
             None => {
-                let first = choose(memory, &settings, 0)?;
-                Segment::open(memory, &shape(&settings), 0, first)?
+                let first = choose(memory, &settings, begins)?;
+                Segment::open(memory, &shape(&settings), begins, first)?
             }
         };
         Ok(Log { memory: memory.clone(), settings, segment })
@@ -82,10 +82,13 @@ impl Log {
             return Err(LogError::TooLong { bytes, limit: self.segment.limit() });
         }
         for _ in 0..TRIES {
-            match self.append_here(entries, bytes) {
+            let done = match self.append_here(entries, bytes) {
                 Ok(Some(appended)) => return Ok(appended),
-                Ok(None) => self.go_on()?,
-                Err(LogError::GivenUp) => {}
+                Ok(None) => self.go_on(),
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(()) | Err(LogError::GivenUp) => {}
                 // Others went on, and the cleaner came behind them.
                 Err(LogError::Cleaned) => self.jump()?,
                 Err(error) => return Err(error),
@@ -132,47 +135,21 @@ impl Log {
         Ok(())
     }
 
-    /// Frees the segments that lie wholly before a position, the oldest first; returns how many. Who still
-    /// reads there is told `Cleaned`.
+    /// Frees the segments that lie wholly before a position, the oldest first, but never the newest one;
+    /// returns how many the log does not have any more. Who still reads there is told `Cleaned`. Memory on
+    /// nodes that do not answer is freed by the next cleaner; nobody goes to it any more.
     ///
     /// # Errors
-    /// A control plane says no.
+    /// `CutOff`: most nodes do not answer, and nothing is freed. A control plane says no.
     pub fn clean(memory: &Memory, settings: &Settings, before: Position) -> Result<u64, LogError> {
-        let old = numbers(memory, settings)?;
-        let mut count = 0;
-        for number in old.range(..before.segment) {
-            match reach(memory, settings, *number).and_then(Segment::free) {
-                Ok(()) => count += 1,
-                // Another cleaner was here, or its nodes are not.
-                Err(LogError::Cleaned | LogError::Lost) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
+        let shape = shape(settings);
+        Extent::of(memory, &shape)?.clean(memory, &shape, before.segment)
     }
 }
 
 pub(crate) fn shape(settings: &Settings) -> Shape<'_> {
     let Settings { name, nodes, segment_bytes, .. } = settings;
     Shape { name, nodes, bytes: *segment_bytes }
-}
-
-/// The segments that there are, on nodes that can be reached.
-pub(crate) fn numbers(memory: &Memory, settings: &Settings) -> Result<BTreeSet<u64>, LogError> {
-    let beginning = format!("log/{}/", settings.name);
-    let (mut found, mut answers) = (BTreeSet::new(), 0);
-    for node in &settings.nodes {
-        let Ok(regions) = memory.on(*node).list(&beginning) else { continue };
-        answers += 1;
-        let names = regions.iter().filter_map(|listed| listed.name.as_ref());
-        found.extend(
-            names.filter_map(|name| name.as_str().strip_prefix(&beginning)?.parse::<u64>().ok()),
-        );
-    }
-    if answers == 0 {
-        return Err(LogError::Lost);
-    }
-    Ok(found)
 }
 
 /// Reaches a segment that is there.

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use heliostat::memory::Memory;
 
-use crate::log::{numbers, reach, shape, Position, Settings};
+use crate::extent::Extent;
+use crate::log::{reach, shape, Position, Settings};
 use crate::segment::{Segment, END, GIVEN_UP, SLOTS};
 use crate::{transaction, LogError};
 
@@ -39,7 +40,8 @@ impl Reader {
         settings: Settings,
         patience: Duration,
     ) -> Result<Reader, LogError> {
-        let oldest = numbers(memory, &settings)?.first().copied().ok_or(LogError::Lost)?;
+        let extent = Extent::of(memory, &shape(&settings))?;
+        let oldest = extent.segments().next().ok_or(LogError::Lost)?;
         let segment = reach(memory, &settings, oldest)?;
         Ok(Reader { memory: memory.clone(), settings, segment, slot: 0, patience, waits: None })
     }

@@ -16,9 +16,10 @@ use std::sync::Arc;
 
 use heliostat::memory::{Memory, MemoryError, Operations, Region, Rights, Submission, Work};
 
+use crate::extent::{self, is_lost, Extent};
 use crate::LogError;
 
-use copies::is_lost;
+pub use crate::extent::{name_of, Shape};
 pub use copies::{answers, most_answer};
 
 /// Transactions of a segment at most.
@@ -80,21 +81,6 @@ pub struct Segment {
     nodes: Vec<u64>,
 }
 
-/// The name of a segment's regions.
-pub fn name_of(log: &str, number: u64) -> String {
-    format!("log/{log}/{number}")
-}
-
-/// What a log is, to all of its programs.
-pub struct Shape<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Its nodes, in the same order for all of its programs.
-    pub nodes: &'a [u64],
-    /// Bytes of transactions in a segment.
-    pub bytes: u64,
-}
-
 /// A node is named by its place in the log's list, nodes by bits.
 pub fn nodes_of(bits: u64) -> impl Iterator<Item = usize> {
     (0..NODES_MAX).filter(move |node| bits & 1 << node != 0)
@@ -104,7 +90,7 @@ impl Segment {
     /// Reaches a segment, on these nodes, and makes what is missing of it where nobody has finished that.
     ///
     /// # Errors
-    /// `Lost`: no node that can be reached has it.
+    /// `Lost`: no node that can be reached has it. `Cleaned`: the log begins behind it.
     pub fn open(
         memory: &Memory,
         shape: &Shape,
@@ -127,12 +113,13 @@ impl Segment {
                 made.ok().or_else(|| find(*node).ok()).map(|region| (*node, Ok(region)))
             };
             copies = found(chain.iter().filter_map(make));
-            for copy in &copies {
-                copy.region.swap(NODES, nodes)?;
+            // Or all of it was there, and the cleaner came before this one: he has said so before he freed it.
+            if number < Extent::beginning(memory, shape)? {
+                extent::free(memory, shape, &name)?;
+                return Err(LogError::Cleaned);
             }
-            for copy in &copies {
-                copy.region.swap(READY, 1)?;
-            }
+            at_each(&mut copies, |region| region.swap(NODES, nodes))?;
+            at_each(&mut copies, |region| region.swap(READY, 1))?;
         }
         let size = copies.first().ok_or(LogError::Lost)?.region.size()?;
         let bytes = size.checked_sub(DATA_AT).ok_or(LogError::Corrupt("a region is too short"))?;
@@ -299,22 +286,6 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// Frees it, on all nodes that can be reached.
-    ///
-    /// # Errors
-    /// The control plane says no.
-    pub fn free(self) -> Result<(), LogError> {
-        let regions = self.copies.into_iter().map(|copy| copy.region);
-        for region in regions.filter_map(Arc::into_inner) {
-            match region.free() {
-                Ok(()) | Err(MemoryError::Stale { .. }) => {}
-                Err(error) if is_lost(&error)? => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
     /// Stores a word where there is none yet, on one copy after the other from the first on: what the first
     /// one says is what all will say. Returns it.
     fn decide(&mut self, offset: u64, wanted: u64) -> Result<u64, LogError> {
@@ -370,6 +341,25 @@ impl Segment {
 
 fn found(tried: impl Iterator<Item = (usize, Result<Region, MemoryError>)>) -> Vec<Copy> {
     tried.filter_map(|(node, region)| Some(Copy { region: Arc::new(region.ok()?), node })).collect()
+}
+
+/// Does something with each copy, and leaves those out that went with their nodes; returns what it gave.
+fn at_each(
+    copies: &mut Vec<Copy>,
+    act: impl Fn(&Region) -> Result<u64, MemoryError>,
+) -> Result<Vec<u64>, LogError> {
+    let mut words = Vec::new();
+    for copy in std::mem::take(copies) {
+        match act(&copy.region) {
+            Ok(word) => {
+                words.push(word);
+                copies.push(copy);
+            }
+            Err(error) if is_lost(&error)? => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(words)
 }
 
 fn is_ready(region: &Region) -> bool {

@@ -2,18 +2,16 @@
 //!
 //! It leaves to the segment what is read and written on them.
 
-use heliostat::memory::{Memory, MemoryError};
+use heliostat::memory::Memory;
 
-use super::{Segment, LOST};
+use super::{at_each, Segment, LOST};
 use crate::LogError;
 
 impl Segment {
     /// Leaves copies out that do not count any more, and says of those that are not there that they do not.
     pub(super) fn leave_out(&mut self, chain: &[usize]) -> Result<(), LogError> {
-        let lost = self
-            .copies
-            .iter()
-            .try_fold(0, |lost, copy| copy.region.fetch_add(LOST, 0).map(|word| lost | word))?;
+        let lost = at_each(&mut self.copies, |region| region.fetch_add(LOST, 0))?;
+        let lost = lost.iter().fold(0, |lost, word| lost | word);
         self.copies.retain(|copy| lost & 1 << copy.node == 0);
         let first = self.copies.first().ok_or(LogError::Lost)?.node;
         (self.is_hurt, self.has_first) =
@@ -65,16 +63,4 @@ pub fn answers(memory: &Memory, node: u64) -> bool {
 /// Whether most of a log's nodes can be reached.
 pub fn most_answer(memory: &Memory, nodes: &[u64]) -> bool {
     nodes.iter().filter(|node| answers(memory, **node)).count() * 2 > nodes.len()
-}
-
-/// Whether an error means that a copy went with its node. Memory that is gone although its node lives is a
-/// segment that was freed.
-pub(super) fn is_lost(error: &MemoryError) -> Result<bool, LogError> {
-    match error {
-        MemoryError::Stale { .. } => Err(LogError::Cleaned),
-        MemoryError::Node { .. } | MemoryError::Unreachable { .. } | MemoryError::Gone { .. } => {
-            Ok(true)
-        }
-        _ => Ok(false),
-    }
 }
