@@ -81,7 +81,7 @@ def main() -> int:
     print_table(seconds, runs)
     data, picture = out / "cluster.json", out / "cluster.png"
     data.write_text(json.dumps({"one_thread": seconds, "mode": asked.mode, "runs": runs}, indent=1) + "\n")
-    draw(seconds, runs, PHASES, picture)
+    draw(asked.bytes, seconds, runs, PHASES, picture)
     print(f"\npicture: {picture}\nfigures: {data}")
     return 0
 

@@ -28,8 +28,8 @@ def draw_phases(axes, seconds: float, runs: dict[str, dict], phases: list[str]) 
         axes.text(place, bottom, f"{told['seconds']:.2f} s", ha="center", va="bottom", fontsize=9)
     axes.set_xticks(range(len(names)), [name.replace(", ", ",\n") for name in names])
     axes.set_ylabel("seconds")
-    axes.set_title("Time by phase")
-    axes.legend(frameon=False, fontsize=8)
+    axes.set_title("Time by phase", pad=24)
+    axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(phases), handlelength=1)
 
 
 def draw_tasks(axes, name: str, told: dict) -> None:
@@ -43,10 +43,13 @@ def draw_tasks(axes, name: str, told: dict) -> None:
         axes.barh(line[task["worker"]], width, 0.6, task["from"], color=colour, edgecolor="white", linewidth=0.4, **crossed)
     for death in told["deaths"]:
         axes.axvline(death["at"], color=LOST, linewidth=1)
-        axes.text(death["at"], len(workers) - 0.55, f" node {death['node']} is dead", color=LOST, fontsize=8, va="center")
+        # Beside the line, where there is room.
+        is_late = death["at"] > told["seconds"] * 0.7
+        words = f" node {death['node']} found dead "
+        axes.text(death["at"], len(workers) - 0.55, words, color=LOST, fontsize=8, va="center", ha="right" if is_late else "left")
     for kind, colour in KIND_COLOURS.items():
         axes.barh(0, 0, color=colour, label=kind)
-    axes.barh(0, 0, color="#dddddd", hatch="xxxx", label="lost, done again")
+    axes.barh(0, 0, color="#bbbbbb", edgecolor="white", hatch="xxxx", label="lost, done again")
     axes.set_yticks(range(len(workers)), [f"node {node}" for node, _ in workers])
     axes.set_xlabel("seconds since the master began")
     axes.set_title(f"Tasks: {name}")
@@ -54,15 +57,15 @@ def draw_tasks(axes, name: str, told: dict) -> None:
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
-def draw(seconds: float, runs: dict[str, dict], phases: list[str], path: Path) -> None:
-    """Writes the picture."""
+def draw(size: int, seconds: float, runs: dict[str, dict], phases: list[str], path: Path) -> None:
+    """Writes the picture of a word count of so many bytes."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), dpi=130, width_ratios=[1, 1.7])
     draw_phases(left, seconds, runs, phases)
     name, told = list(runs.items())[-1]
     draw_tasks(right, name, told)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle("Word count of a text on three nodes of one machine")
+    figure.suptitle(f"Word count of {size / 1e6:,.0f} MB of text on three nodes of one machine")
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)

@@ -25,6 +25,8 @@ from suite.coprocessor import IMAGES, TEXT_WORDS, index, queries  # noqa: E402
 
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "demo"
 INDEXING, IMAGE_SEARCH = "text indexing", "image search"
+# What each second, and each, means: many and one.
+UNITS = {INDEXING: ("texts", "text"), IMAGE_SEARCH: ("queries", "query")}
 
 
 def arguments() -> argparse.Namespace:
@@ -47,10 +49,11 @@ def medians(found: dict) -> dict[str, dict[int, dict[str, float]]]:
 
 
 def print_table(what: str, told: dict) -> None:
-    print(f"\n{what:<16}{'workers':>8}{'each second':>14}{'CPU of each':>14}")
+    many, one = UNITS[what]
+    print(f"\n{what:<16}{'workers':>8}{many + '/s':>14}{'CPU per ' + one:>18}")
     for way in WAYS:
         for count, one in told.get(way, {}).items():
-            print(f"{way:<16}{count:>8}{figure(one['rate']):>14}{figure(one['cpu_us']) + ' us':>14}")
+            print(f"{way:<16}{count:>8}{figure(one['rate']):>14}{figure(one['cpu_us']) + ' us':>18}")
 
 
 def main() -> int:
@@ -68,7 +71,7 @@ def main() -> int:
         print_table(what, ways)
     data, picture = out / "coprocessor.json", out / "coprocessor.png"
     data.write_text(json.dumps(told, indent=1) + "\n")
-    draw(told, picture)
+    draw(told, UNITS, picture)
     print(f"\npicture: {picture}\nfigures: {data}")
     return 0
 

@@ -30,7 +30,13 @@ from suite.durable import DISK, LOGGED, SETS_MIN, servers  # noqa: E402
 
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "demo"
 LOADS = [Load(1), Load(50)]
-WAYS = (TCP.name, HELIOSTAT.name, LOGGED.name)
+TITLE = "Unmodified redis-server with appendfsync always: each SET is on the disk before its reply"
+# What each way is called in the picture.
+WAYS = {
+    TCP.name: "TCP, plain Linux",
+    HELIOSTAT.name: "heliostat run --durable",
+    LOGGED.name: "heliostat run --durable --log",
+}
 # Writes numbered keys, one connection, until the server is gone; says the last number that was acknowledged.
 WRITER = """
 import socket, sys
@@ -97,7 +103,7 @@ def show(entries: list[dict]) -> None:
                 f"   {one['per_second'] / base:.2f} x"
             )
     REPORT.mkdir(parents=True, exist_ok=True)
-    draw(entries, REPORT / "durable.png")
+    draw(entries, TITLE, REPORT / "durable.png", WAYS)
     print(f"picture: {REPORT / 'durable.png'}")
 
 

@@ -99,7 +99,7 @@ def write(entries: list[dict], bench: Bench) -> None:
     REPORT.mkdir(parents=True, exist_ok=True)
     picture, data = REPORT / "redis.png", REPORT / "redis.json"
     data.write_text(json.dumps({"cacheline_ns": bench.cacheline_ns(), "results": entries}, indent=1) + "\n")
-    draw(entries, picture)
+    draw(entries, "Unmodified redis-server and redis-benchmark on one machine", picture)
     print(f"\npicture: {picture}\nfigures: {data}")
     print("\nYour own programs, both ends, unmodified:\n    heliostat run -- PROGRAM [ARGUMENTS]")
 

@@ -28,7 +28,7 @@ from emulated_guest import ENDED, PACKAGES, Guest  # noqa: E402
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PLACE = TARGET / "durable/guest"
-BUILT = TARGET / "release"
+BUILT = Path(os.environ.get("HELIOSTAT_BIN", TARGET / "release/heliostat")).parent
 LOSSES = int(os.environ.get("HELIOSTAT_KILLS", 5))
 SEED = int(os.environ.get("HELIOSTAT_SEED", 1))
 # Nothing here goes by the clock: a guest has failed when it has computed so long, or slept so long, and got no
