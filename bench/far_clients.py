@@ -11,6 +11,9 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 
+# Programs that make a connection for each request would find no port free after the first sample.
+SETTINGS = {"ip_local_port_range": "1024 65535", "tcp_tw_reuse": "1"}
+
 
 @dataclass
 class FarClients:
@@ -38,6 +41,8 @@ class FarClients:
             ip("link", "set", near, "up")
             ip("-n", self.name, "addr", "add", f"10.213.{self.number}.2/24", "dev", far)
             ip("-n", self.name, "link", "set", far, "up")
+            for name, value in SETTINGS.items():
+                ip("netns", "exec", self.name, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/{name}")
         except RuntimeError:
             self.__exit__()
             raise

@@ -71,7 +71,7 @@ class Result:
 
     name: str
     ours: float | None
-    theirs: float
+    theirs: float | None
     unit: str
     ratio: float | None
     aim: float | None
@@ -84,7 +84,7 @@ class Result:
 
     def met(self) -> bool | None:
         """Whether the aim is reached; None when there is no aim or nothing was measured."""
-        if self.aim is None or self.ours is None or self.ratio is None:
+        if self.aim is None or (self.ours, self.ratio) == (None, None):
             return None
         return self.ours <= self.aim if self.aim_is == "ours at most" else self.ratio >= self.aim
 

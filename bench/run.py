@@ -21,7 +21,7 @@ from heliostat_run import Harness  # noqa: E402
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "sealed_starts", "snapshot", "queue",
     "network", "delegated", "memory", "cluster", "isolation", "contended", "contention", "ring", "log", "wordcount", "durable",
-    "peers", "cores", "listeners", "coprocessor", "solros",
+    "peers", "cores", "offload", "listeners", "coprocessor", "solros",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
 ]  # fmt: skip
 

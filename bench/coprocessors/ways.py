@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +151,16 @@ def wait_ready(program: Program, count: int = 1) -> None:
         return program.output().count("ready") >= count
 
     kernel_view.wait_until(is_ready, 120, f"{program.name} ready")
+
+
+def medians(found: dict) -> dict[str, dict[int, dict[str, float]]]:
+    """{way: {workers: {figure: median}}}"""
+    told: dict[str, dict[int, dict[str, float]]] = {}
+    for (way, count), samples in found.items():
+        told.setdefault(way, {})[count] = {
+            key: statistics.median(one[key] for one in samples) for key in ("rate", "cpu_us")
+        }
+    return told
 
 
 def cores() -> int:

@@ -10,17 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(BENCH), str(BENCH / "demo"), str(BENCH.parent / "verify")]
+sys.path[:0] = [str(BENCH), str(BENCH.parent / "verify")]
 
-from coprocessor_picture import draw  # noqa: E402
-from coprocessors.ways import WAYS, Corpus  # noqa: E402
+from coprocessors.ways import WAYS, Corpus, medians  # noqa: E402
 from heliostat_run import Harness  # noqa: E402
 from measure import ROOT, Bench, figure  # noqa: E402
+from pictures.coprocessor import draw  # noqa: E402
 from suite.coprocessor import IMAGES, TEXT_WORDS, index, queries  # noqa: E402
 
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "demo"
@@ -36,16 +35,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1.0, help="length of one load of queries")
     parser.add_argument("--out", type=Path, default=REPORT, help="folder for figures and picture")
     return parser.parse_args()
-
-
-def medians(found: dict) -> dict[str, dict[int, dict[str, float]]]:
-    """{way: {workers: {figure: median}}}"""
-    told: dict[str, dict[int, dict[str, float]]] = {}
-    for (way, count), samples in found.items():
-        told.setdefault(way, {})[count] = {
-            key: statistics.median(one[key] for one in samples) for key in ("rate", "cpu_us")
-        }
-    return told
 
 
 def print_table(what: str, told: dict) -> None:

@@ -42,6 +42,8 @@ def measure(bench: Bench) -> list[Result]:
         found = rows(bench, servers, harness)
         loops = harness.status()["network"]["loops"]
         print(f"  loops: {loops}", flush=True)
+        if not sum(loop["handed"] for loop in loops):
+            raise RuntimeError("no connection was carried")
         return found
 
 

@@ -1,9 +1,10 @@
 """Solros's figures 11 to 15: random reads and writes of files, and messages over TCP, by workers without a kernel.
 
 Each load goes by the lean interface, by a small stack of the worker's own (co-processor-centric: 4 KiB blocks, or
-messages, through a relay), staged (host-centric: whole blocks through a relay) and by the host's own kernel. CPU is
-parted into the worker's and that of whoever serves it (figure 13). Draws one page of all of Solros's figures,
-with those of `BENCH=ring` (4, 8 to 10) and `BENCH=coprocessor` (16 to 20) that are recorded: target/bench/solros.png.
+messages, through a relay), staged (host-centric: whole blocks through a relay) and by the host's own kernel. Sizes are
+swept at the most threads or connections, and these at one size. CPU is parted into the worker's and that of whoever
+serves it (figure 13). Draws one page of all of Solros's figures, with those of `BENCH=ring` (4, 8 to 10) and
+`BENCH=coprocessor` (16 to 20) that were recorded, or run here: target/bench/solros.png.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ NAME, BYTES = "blocks", 256 * MIB
 WORDS = {LEAN: "lean", OWN_STACK: "own", STAGED: "staged", HOST: "host"}
 BLOCKS, QUICK_BLOCKS = (32 * KIB, 128 * KIB, 512 * KIB, 4 * MIB), (32 * KIB, 512 * KIB)
 THREADS, QUICK_THREADS = (1, 4, 8), (1, 4)
+# By threads at one size, which is what Solros's aim is about.
+ONE_BLOCK = 512 * KIB
 SIZES, QUICK_SIZES = (64, KIB, 16 * KIB, 256 * KIB), (64, 16 * KIB)
 CONNECTIONS, QUICK_CONNECTIONS = (1, 8, 61), (1, 8)
 # Solros against the co-processor's own stack: files 14 (NFS) to 19 (virtio) times, messages of 64 bytes 7.
@@ -31,12 +34,18 @@ HEADERS = ROOT / "bind/lean/include"
 NOTE = "workers are processes of this machine; a message through a relay stands for what crosses PCIe"
 
 
+def crossed(swept: tuple, one: int, counts: tuple) -> list[tuple[int, int]]:
+    """All that are swept at the last count, and one of them at the others."""
+    return [(one, count) for count in counts[:-1]] + [(size, counts[-1]) for size in swept]
+
+
 class Loads:
     """The measuring program, its file and its relay."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.harness = bench, bench.harness
         self.program = bench.program("worker_io", ("-pthread", f"-I{HEADERS}"))
+        self.seconds = bench.seconds / 4
         self.folder = REPORT / "solros"
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / NAME
@@ -70,13 +79,13 @@ class Loads:
         """Bytes a second of one load, and CPU of the host's part for each block."""
         way, kind, block, threads = arm
         relay, at = self.relay() if way in (OWN_STACK, STAGED) else (None, self.folder)
-        words = ["files", WORDS[way], at, NAME, kind, block, threads, self.bench.seconds / 2]
+        words = ["files", WORDS[way], at, NAME, kind, block, threads, self.seconds]
         worker = self.worker(way, words, "--root", f"{self.folder}:rw")
         served = self.served_by(way, relay)
         before = kernel_view.cpu_ns(*served)
         worker.wait(60)
         told = last_json(worker)
-        told["host_us"] = (kernel_view.cpu_ns(*served) - before) / 1e3 / max(1.0, told["rate"] * self.bench.seconds / 2)
+        told["host_us"] = (kernel_view.cpu_ns(*served) - before) / 1e3 / max(1.0, told["rate"] * self.seconds)
         if relay:
             relay.kill()
         return told
@@ -91,9 +100,9 @@ class Loads:
         served = self.served_by(way, relay)
         workers = [worker.pid, *kernel_view.descendants(worker.pid)]
         before = kernel_view.cpu_ns(*served), kernel_view.cpu_ns(*workers)
-        asked = self.harness.run(Side.PLAIN, [self.program, "ask", port, size, connections, self.bench.seconds / 2])
+        asked = self.harness.run(Side.PLAIN, [self.program, "ask", port, size, connections, self.seconds])
         told = last_json(asked)
-        count = max(1.0, told["rate"] * self.bench.seconds / 2)
+        count = max(1.0, told["rate"] * self.seconds)
         told["host_us"] = (kernel_view.cpu_ns(*served) - before[0]) / 1e3 / count
         told["worker_us"] = (kernel_view.cpu_ns(*workers) - before[1]) / 1e3 / count
         for one in (worker, *([relay] if relay else [])):
@@ -124,7 +133,7 @@ def message_rows(bench: Bench, found: dict) -> list[Result]:
             values = [[one["p99_us"] for one in samples] for samples in (ours, theirs)]
             rows.append(bench.compare(f"{name}: p99", *values, "us", better="less", aim=aim, note=NOTE))
             rates = [[one["rate"] for one in samples] for samples in (ours, theirs)]
-            rows.append(bench.compare(f"{name}: rate", *rates, "1/s", note=NOTE))
+            rows.append(bench.compare(f"{name}: rate", *rates, "/s", note=NOTE))
     return rows
 
 
@@ -143,9 +152,9 @@ def measure(bench: Bench) -> list[Result]:
     loads = Loads(bench)
     blocks, threads = (QUICK_BLOCKS, QUICK_THREADS) if bench.quick else (BLOCKS, THREADS)
     sizes, connections = (QUICK_SIZES, QUICK_CONNECTIONS) if bench.quick else (SIZES, CONNECTIONS)
-    arms = [(way, kind, block, count) for kind in ("read", "write") for block in blocks for count in threads for way in WAYS]
+    arms = [(way, kind, *load) for kind in ("read", "write") for load in crossed(blocks, ONE_BLOCK, threads) for way in WAYS]
     files = bench.alternate({arm: arm for arm in arms}, loads.files)
-    asked = [(way, size, count) for size in sizes for count in connections for way in WAYS if way != STAGED]
+    asked = [(way, *load) for load in crossed(sizes, sizes[0], connections) for way in WAYS if way != STAGED]
     messages = bench.alternate({arm: arm for arm in asked}, loads.messages)
     told = {"files": medians(files), "messages": medians(messages)}
     (REPORT / "solros-arms.json").write_text(json.dumps(told, indent=1) + "\n")

@@ -41,6 +41,14 @@ def test_row_without_a_recorded_result_stays_and_is_named():
     assert (text, unknown) == (ROW, ["b: trip @ one core"])
 
 
+def test_row_that_says_it_is_not_recorded_is_awaited_until_it_is():
+    text = "| a trip | 3x | `BENCH=b` | not recorded <!-- b: trip @ one core --> | - |\n"
+    assert page.rewritten(text, []) == (text, ["b: trip @ one core"])
+    assert (page.awaited(text), page.awaited(ROW)) == ({"b: trip @ one core"}, set())
+    filled, unknown = page.rewritten(text, [record("2026-11-22", 4.0)])
+    assert "4x" in filled and filled.rstrip().endswith("| kept |") and not unknown and not page.awaited(filled)
+
+
 def test_any_cores_are_matched_by_a_star():
     text, unknown = page.rewritten(ROW.replace("one core", "*"), [record("2026-11-22", 4.0, cores="a / b")])
     assert "4x" in text and not unknown

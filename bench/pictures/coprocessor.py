@@ -1,4 +1,4 @@
-"""The co-processor demo's picture: rates by the number of workers, and CPU of each text and query."""
+"""The co-processors' picture: rates by the number of workers, and CPU of each text and query."""
 
 from __future__ import annotations
 
