@@ -115,6 +115,14 @@ def tasks(pid: int) -> list[Path]:
         return []
 
 
+def waits_in(task: Path) -> str:
+    """The system call in which a thread is, with its arguments, or that it runs."""
+    try:
+        return (task / "syscall").read_text().strip()
+    except OSError:
+        return "gone"
+
+
 def cpu_ns(*pids: int) -> int:
     """Nanoseconds that all threads of the processes have run, as the scheduler counts them."""
     total = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import socket
 import sys
 import threading
@@ -155,7 +156,23 @@ def wait_ready(harness: Harness, port: int, count: int, state: str = "ready") ->
     def are_ready() -> bool:
         return sum(it["state"] == state for it in shared(harness, port)["workers"]) >= count
 
-    kernel_view.wait_until(are_ready, 30, f"{count} workers that are {state}")
+    try:
+        kernel_view.wait_until(are_ready, 30, f"{count} workers that are {state}")
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}\n{told(harness, port)}") from None
+
+
+def told(harness: Harness, port: int) -> str:
+    """What is known of a port and of every program that was started, for who has waited in vain."""
+    lines = [json.dumps(shared(harness, port)), f"listened on: {port in kernel_view.listening_ports()}"]
+    for program in harness.programs:
+        status = program.process.poll()
+        state = "runs" if status is None else f"ended with status {status}"
+        if status is None:
+            waits = [f"{it.name}: {kernel_view.waits_in(it)}" for it in kernel_view.tasks(program.pid)]
+            state += f" ({', '.join(waits)})"
+        lines.append(f"{program.name} {program.pid} {state}\n{program.output()[-500:]}{program.errors()[-1500:]}")
+    return "\n".join(lines)
 
 
 def ask(port: int, work_ms: int = 0, timeout: float = 30.0) -> int:

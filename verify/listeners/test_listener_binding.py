@@ -148,3 +148,43 @@ def test_a_timeout_is_one_programs_alone(harness):
     seen = timed.output().count("timed out")
     kernel_view.wait_until(lambda: timed.output().count("timed out") >= seen + 3, 30, "accept(2) to time out")
     assert patient.output() == "" and len({ask(port, timeout=10) for _ in range(4)}) == 2
+
+
+# It goes on at each step when it is told to, by a file.
+STEPS = ANSWER + """
+listener = socket.socket()
+if sys.argv[3] == "reuseaddr":
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", port))
+print("bound", flush=True)
+while not os.path.exists(sys.argv[4]):
+    time.sleep(0.02)
+listener.listen(512)
+while True:
+    serve(listener.accept()[0])
+"""
+
+
+def test_who_has_bound_before_another_listens_takes_part(harness, tmp_path):
+    """With SO_REUSEADDR both may bind, and the kernel lets one listen."""
+    port, go = kernel_view.free_port(), tmp_path / "go"
+    late = start_worker(harness, port, "round-robin", STEPS, "-", "reuseaddr", str(go))
+    kernel_view.wait_until(lambda: "bound" in late.output(), 30, "a bound socket")
+    first = start_worker(harness, port, "round-robin", KINDS["blocking"][0])
+    shared_port.wait_ready(harness, port, 1)
+    go.touch()
+    shared_port.wait_ready(harness, port, 2)
+    assert {ask(port, timeout=10) for _ in range(4)} == {late.pid, first.pid}
+
+
+def test_who_listens_late_is_waited_for(harness, tmp_path):
+    """As one that gets no core between bind(2) and listen(2)."""
+    port, go = kernel_view.free_port(), tmp_path / "go"
+    first = start_worker(harness, port, "round-robin", STEPS, "-", "plain", str(go))
+    kernel_view.wait_until(lambda: "bound" in first.output(), 30, "a bound socket")
+    second = start_worker(harness, port, "round-robin", STEPS, "-", "plain", str(go))
+    shared_port.settle(1.5)
+    assert second.output() == "" and second.process.poll() is None, second.errors()
+    go.touch()
+    shared_port.wait_ready(harness, port, 2)
+    assert {ask(port, timeout=10) for _ in range(4)} == {first.pid, second.pid}

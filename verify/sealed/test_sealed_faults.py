@@ -37,9 +37,18 @@ def sealed(harness, tmp_path):
 
 
 def said(program: subprocess.Popen, seconds: float = 60) -> tuple[int, str]:
-    out, errors = program.communicate(timeout=seconds)
-    assert errors == ""
+    try:
+        out, errors = program.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"it goes on after {seconds} s:\n" + "\n".join(threads_of(program.pid)))
+    assert errors == "", (program.returncode, out, errors)
     return program.returncode, out
+
+
+def threads_of(pid: int) -> list[str]:
+    """Where each thread of a program is, its supervisor's too."""
+    found = [(one, task) for one in [pid, *kernel_view.descendants(pid)] for task in kernel_view.tasks(one)]
+    return [f"{one} {task.name} {kernel_view.command_name(one)}: {kernel_view.waits_in(task)}" for one, task in found]
 
 
 def test_open_that_waits_holds_up_nobody_else(sealed):
@@ -63,6 +72,8 @@ heard = []
 signal.setitimer(signal.ITIMER_REAL, 1, 1)
 libc = __import__("ctypes").CDLL(None, use_errno=True)
 number = libc.open(b"pipe", os.O_RDONLY)
+# At its end Python takes its handlers out, and the next one would kill it.
+signal.setitimer(signal.ITIMER_REAL, 0)
 print(number, __import__("ctypes").get_errno() if number < 0 else 0)
 """
 

@@ -50,6 +50,10 @@
 #else
 #define HL_SLEEPS 1
 #endif
+/* Pauses at most between two looks of a wait in which others would be in the way. */
+#ifndef HL_PAUSES_MAX
+#define HL_PAUSES_MAX 64u
+#endif
 /* Looks of a wait before it sleeps. */
 #ifndef HL_LOOKS
 #define HL_LOOKS 2000

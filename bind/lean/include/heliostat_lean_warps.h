@@ -42,10 +42,11 @@ HL_FN int64_t hl_warp_write(hl_lean *lean, hl_object file, uint64_t offset, cons
 }
 
 /* A slot for each lane that asks, or for none of them: who keeps some while it waits for others keeps
- * them from warps that lack as few. 0, or minus an errno, the same for all lanes. */
+ * them from warps that lack as few. Who got too few stays away for longer each time, up to a bound: two
+ * warps that try at once take each other's. 0, or minus an errno, the same for all lanes. */
 HL_FN int hl_warp_slots(hl_lean *lean, uint32_t which, int asks, hl_ticket *ticket)
 {
-    uint32_t lane;
+    uint32_t lane, pause, pauses = 1;
     int over = 0, lacks, has;
     if (!lean->rings[which]) return -HL_ENOTSUP;
     for (;;) {
@@ -59,7 +60,8 @@ HL_FN int hl_warp_slots(hl_lean *lean, uint32_t which, int asks, hl_ticket *tick
         }
         over = (int)HL_SHUFFLE(over, 0);
         if (over) return -HL_ESHUTDOWN;
-        HL_PAUSE();
+        for (pause = 0; pause < pauses; pause++) HL_PAUSE();
+        if (pauses < HL_PAUSES_MAX) pauses *= 2;
     }
 }
 

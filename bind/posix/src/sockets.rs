@@ -139,11 +139,28 @@ pub fn listen(call: &mut Call<'_>) -> Verdict {
     if let Some(verdict) = queues::of_listening_socket(call) {
         return verdict;
     }
-    let answer = by_kernel(call);
+    let mut answer = by_kernel(call);
+    if answer == Err(Errno(libc::EADDRINUSE)) && is_shared_meanwhile(call.int(0)) {
+        answer = by_kernel(call);
+    }
     if answer.is_ok() {
         stub_listen::listening(call.int(0));
     }
     call.answer(Some(answer))
+}
+
+/// Two sockets may be bound to one address where both say so (SO_REUSEADDR), and one of them may listen:
+/// where the other one's is a shared listener by now, `fd` has its socket.
+fn is_shared_meanwhile(fd: i32) -> bool {
+    if sealed::is_sealed() || !is_tcp(fd) {
+        return false;
+    }
+    let bound = kernel::local_address(fd).filter(|it| it.port() != 0);
+    bound.is_some_and(|it| shared::bound_by_others(fd, NetAddress::new(it)))
+}
+
+fn is_tcp(fd: i32) -> bool {
+    kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP)
 }
 
 fn socket_of(call: &Call<'_>) -> Option<u32> {
@@ -249,13 +266,11 @@ pub fn bind(call: &mut Call<'_>) -> Verdict {
     }
     let wanted = address_at(call.word(1), call.word(2)).filter(|it| it.port() != 0);
     let Some(address) = wanted.map(NetAddress::new) else { return Verdict::Pass };
-    let is_tcp =
-        || kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
-    if is_reused() && is_tcp() && shared::bound_by_others(fd, address) {
+    if is_reused() && is_tcp(fd) && shared::reused_by_others(fd, address) {
         return call.answer(Some(Ok(0)));
     }
     let answer = by_kernel(call);
-    let is_taken = answer == Err(Errno(libc::EADDRINUSE)) && is_tcp();
+    let is_taken = answer == Err(Errno(libc::EADDRINUSE)) && is_tcp(fd);
     match is_taken && shared::bound_by_others(fd, address) {
         true => call.answer(Some(Ok(0))),
         false => call.answer(Some(answer)),

@@ -78,7 +78,7 @@ impl Service for PortSharing {
 
     fn pass_time(&self, daemon: &mut Daemon, now_ns: u64) {
         let mut effects = Vec::new();
-        daemon.services.listener.grants.pass_time(now_ns, &mut effects);
+        daemon.services.listener.pass_time(now_ns, &mut effects);
         daemon.carry_out_listener(effects);
     }
 

@@ -8,7 +8,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_control::config::Config;
 use heliostat_server_listener::{Balancer, Foreign};
 use heliostat_service_grant::{Holder, Shares, Used};
-use heliostat_service_listener::Listeners;
+use heliostat_service_listener::{Effect, Listeners};
 
 use crate::shares;
 
@@ -37,6 +37,13 @@ impl SharedListeners {
         self.grants.set_limits(shares::listeners(config));
         self.held = shares::held_connections(config);
         self.balancer.iter().for_each(|balancer| balancer.set_held(self.held));
+    }
+
+    /// Ends listeners that have been without workers for long enough.
+    pub fn pass_time(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
+        let view = |id| self.balancer.as_ref().and_then(|balancer| balancer.view(id));
+        let holds = |id| view(id).is_some_and(|it| it.held > 0);
+        self.grants.pass_time(now_ns, holds, effects);
     }
 
     /// Connections that nobody has taken.

@@ -182,15 +182,17 @@ impl State {
         self.sources.retain(|_, source| !is_its(source));
     }
 
-    /// What lies in a worker's queue is taken back, to be given to others.
+    /// What lies in a worker's queue is taken back, to be given to others, and before those that came
+    /// later and were given to nobody.
     pub fn take_back_all(&mut self, id: ObjectId, worker: ObjectId) {
         let Some(listener) = self.listeners.get_mut(&id) else { return };
         let Some(from) = listener.workers.get_mut(&worker) else { return };
-        while let Some((handed, fd)) = from.queue.take_back() {
+        let taken: Vec<_> = std::iter::from_fn(|| from.queue.take_back()).collect();
+        for (handed, fd) in taken.into_iter().rev() {
             from.ghosts.insert(handed.serial);
             listener.balance.seat_mut(worker).into_iter().for_each(Seat::take_back);
             listener.counts.taken_back += 1;
-            listener.held.unplaced.push_back((handed, fd));
+            listener.held.unplaced.push_front((handed, fd));
         }
     }
 

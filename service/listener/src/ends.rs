@@ -55,7 +55,7 @@ impl Listeners {
         let Some(gone) = self.workers.remove(worker) else { return };
         if let Some(listener) = self.listeners.get_mut(gone.listener) {
             listener.places.remove(&gone.place);
-            listener.empty_since_ns = now_ns;
+            listener.is_left(now_ns);
         }
         effects.push(Effect::WorkerEnds { listener: gone.listener, worker });
     }
@@ -78,15 +78,26 @@ impl Listeners {
         }
     }
 
-    /// Ends listeners that have been empty for long enough.
-    pub fn pass_time(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
+    /// Ends listeners that have been empty for long enough; one that `holds` connections which nobody
+    /// has taken, later.
+    pub fn pass_time(
+        &mut self,
+        now_ns: u64,
+        holds: impl Fn(ObjectId) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let over: Vec<ObjectId> = self
             .listeners
             .iter()
             .filter(|(_, it)| it.ends_at_ns().is_some_and(|end| end <= now_ns))
             .map(|(id, _)| id)
             .collect();
-        over.into_iter().for_each(|id| self.remove(id, now_ns, effects));
+        for id in over {
+            let listener = self.listeners.get_mut(id).filter(|_| holds(id));
+            if !listener.is_some_and(|it| it.waits_on(now_ns)) {
+                self.remove(id, now_ns, effects);
+            }
+        }
     }
 
     /// When the next one has been.

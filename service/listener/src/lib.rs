@@ -26,7 +26,9 @@ mod view;
 
 pub use balance::{Balance, QUEUE_MAX};
 pub use choice::{address_bytes, decides, Candidate, Choice, Key, BOUND_NS};
-pub use listeners::{Effect, Endpoint, Joined, Joining, Limits, Listeners, LINGER_NS};
+pub use listeners::{
+    Effect, Endpoint, Joined, Joining, Limits, Listeners, LINGER_HELD_NS, LINGER_NS,
+};
 pub use load::Load;
 pub use refusal::{Reason, Refusal};
 pub use seat::{Seat, Standing};

@@ -22,6 +22,9 @@ use crate::refusal::{Reason, Refusal};
 
 /// How long a listener without workers keeps its address.
 pub const LINGER_NS: u64 = 2_000_000_000;
+/// How long one does whose connections nobody has taken: a program that its last worker executes may
+/// begin slowly, and they are in no backlog that it has.
+pub const LINGER_HELD_NS: u64 = 10_000_000_000;
 
 /// A listening address in its network namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -112,6 +115,8 @@ pub(crate) struct Listener {
     /// Whose share its sockets count against.
     pub(crate) holder: Holder,
     pub(crate) empty_since_ns: u64,
+    /// When it is looked at next while it has no worker.
+    pub(crate) look_at_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -249,6 +254,7 @@ impl Listeners {
             sockets: HashSet::new(),
             holder,
             empty_since_ns: 0,
+            look_at_ns: 0,
         };
         let made = self.listeners.insert(holder, listener);
         let id = made.map_err(|it| Full::shared(Thing::SharedListeners, it))?;
@@ -329,9 +335,21 @@ impl Listeners {
 }
 
 impl Listener {
+    /// Its last worker is gone.
+    pub(crate) fn is_left(&mut self, now_ns: u64) {
+        (self.empty_since_ns, self.look_at_ns) = (now_ns, now_ns.saturating_add(LINGER_NS));
+    }
+
+    /// When it may end.
     pub(crate) fn ends_at_ns(&self) -> Option<u64> {
-        let is_left = self.places.is_empty() && !self.is_lasting;
-        is_left.then(|| self.empty_since_ns.saturating_add(LINGER_NS))
+        (self.places.is_empty() && !self.is_lasting).then_some(self.look_at_ns)
+    }
+
+    /// Keeps its address for the sake of connections that nobody has taken; false where that was long.
+    pub(crate) fn waits_on(&mut self, now_ns: u64) -> bool {
+        let last_ns = self.empty_since_ns.saturating_add(LINGER_HELD_NS);
+        self.look_at_ns = now_ns.saturating_add(LINGER_NS).min(last_ns);
+        now_ns < last_ns
     }
 }
 

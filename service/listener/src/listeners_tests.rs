@@ -78,10 +78,35 @@ fn a_place_is_given_again_and_the_address_is_kept_for_a_while() {
     effects.clear();
     let _ = [2, 3].map(|who| listeners.end(session(who), 5, &mut effects));
     assert_eq!((effects.len(), listeners.next_deadline_ns()), (2, Some(5 + LINGER_NS)));
-    listeners.pass_time(4 + LINGER_NS, &mut effects);
+    listeners.pass_time(4 + LINGER_NS, |_| false, &mut effects);
     assert_eq!(listeners.len(), 1);
-    listeners.pass_time(5 + LINGER_NS, &mut effects);
+    listeners.pass_time(5 + LINGER_NS, |_| false, &mut effects);
     assert_eq!((listeners.len(), effects.last()), (0, Some(&Effect::ListenerEnds(first.listener))));
+}
+
+#[test]
+fn what_nobody_has_taken_is_kept_for_the_next_worker_but_not_for_ever() {
+    let mut listeners = Listeners::new(LIMITS);
+    listeners.join(joining(1, 80)).unwrap();
+    let mut effects = Vec::new();
+    listeners.end(session(1), 5, &mut effects);
+    let mut looks = 0;
+    while let Some(now) = listeners.next_deadline_ns() {
+        assert!(now <= 5 + LINGER_HELD_NS, "it ends");
+        listeners.pass_time(now, |_| true, &mut effects);
+        looks += 1;
+    }
+    assert_eq!((looks, listeners.len()), (LINGER_HELD_NS / LINGER_NS, 0));
+    // Once they are taken, or their clients gone, it ends as others do.
+    listeners.join(joining(2, 80)).unwrap();
+    listeners.end(session(2), 0, &mut effects);
+    listeners.pass_time(LINGER_NS, |_| true, &mut effects);
+    assert_eq!(listeners.next_deadline_ns(), Some(2 * LINGER_NS));
+    listeners.join(joining(3, 80)).unwrap();
+    assert_eq!(listeners.next_deadline_ns(), None);
+    listeners.end(session(3), 7, &mut effects);
+    listeners.pass_time(7 + LINGER_NS, |_| false, &mut effects);
+    assert_eq!(listeners.len(), 0);
 }
 
 #[test]

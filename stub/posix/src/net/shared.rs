@@ -21,7 +21,8 @@ mod table;
 mod take;
 
 pub use bound::{
-    bound_by_others, end_bound, is_bound_nonblocking, set_bound_mode, set_bound_timeout,
+    bound_by_others, end_bound, is_bound_nonblocking, reused_by_others, set_bound_mode,
+    set_bound_timeout,
 };
 pub use own::{own_fds, owns};
 pub use take::{take, Took};

@@ -2,6 +2,8 @@
 
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_base::fd::OwnedFd;
 
 use super::ask;
 use super::interests::Sets;
@@ -9,27 +11,30 @@ use super::manners::{self, Manner};
 use super::table;
 use crate::thread::Critical;
 
-/// So often a listener is looked for that somebody is about to make, and so long apart: 0.5 s in all.
-const FIND_LOOKS: usize = 50;
+/// So long a listener is looked for that somebody is about to make, who may not get a core at once; and
+/// where nobody need be, and the program could bind its own socket.
+const FIND_NS: u64 = 3_000_000_000;
+const FIND_REUSED_NS: u64 = 500_000_000;
+/// So long between two looks.
 const FIND_NAP_NS: u64 = 10_000_000;
 
-/// After bind(2) was refused because somebody has the address, or before it where it would make one
-/// more socket of it (SO_REUSEPORT): the socket of a shared listener takes the place of `fd`.
+/// After bind(2) or listen(2) was refused because somebody has the address: the socket of a shared
+/// listener takes the place of `fd`.
 pub fn bound_by_others(fd: i32, address: NetAddress) -> bool {
+    takes_place(fd, address, FIND_NS)
+}
+
+/// The same before bind(2) where it would make one more socket of the address (SO_REUSEPORT).
+pub fn reused_by_others(fd: i32, address: NetAddress) -> bool {
+    takes_place(fd, address, FIND_REUSED_NS)
+}
+
+fn takes_place(fd: i32, address: NetAddress, patience_ns: u64) -> bool {
     if !crate::is_enabled() {
         return false;
     }
     let _critical = Critical::enter();
-    // Whoever has bound it may be about to listen: of a port that is to be shared that is waited for.
-    let is_named = super::is_wanted(address.port);
-    let looks = if is_named { FIND_LOOKS } else { 1 };
-    let find = |look: usize| {
-        if look > 0 {
-            let _ = call::ppoll(&mut [], Some(FIND_NAP_NS), None);
-        }
-        ask::find(address)
-    };
-    let Some(found) = (0..looks).find_map(find) else { return false };
+    let Some(found) = find(address, patience_ns) else { return false };
     let is_nonblocking = call::is_nonblocking(fd);
     let timeout_ns = call::socket_timeout(fd, libc::SO_RCVTIMEO);
     if !manners::keep(fd, Manner { is_nonblocking, timeout_ns }) {
@@ -41,6 +46,19 @@ pub fn bound_by_others(fd: i32, address: NetAddress) -> bool {
         manners::forget(fd as u32, fd as u32);
     }
     is_put
+}
+
+/// The socket of a shared listener. Whoever has bound its address may be about to listen: of a port that
+/// is to be shared that is waited for.
+fn find(address: NetAddress, patience_ns: u64) -> Option<OwnedFd> {
+    let until_ns = if super::is_wanted(address.port) { monotonic_ns() + patience_ns } else { 0 };
+    loop {
+        let found = ask::find(address);
+        if found.is_some() || monotonic_ns() >= until_ns {
+            return found;
+        }
+        let _ = call::ppoll(&mut [], Some(FIND_NAP_NS), None);
+    }
 }
 
 /// Whether a socket blocks whose place that of a shared listener has taken, and on which the program
