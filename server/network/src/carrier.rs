@@ -31,8 +31,6 @@ use crate::events::{About, EventSet, Place};
 use crate::waiting::Waiting;
 use crate::Order;
 
-/// So long at most a peer is waited for that takes nothing of what a program has left.
-const LINGER_NS: u64 = 120_000_000_000;
 /// Peers that take nothing are looked after this often.
 const TICK_NS: u64 = 1_000_000_000;
 const TRIGGERED: i32 = libc::EPOLLET | libc::EPOLLIN | libc::EPOLLRDHUP;
@@ -161,7 +159,7 @@ impl Carrier {
         let is_it = |channel: &Option<Channel>| channel.as_ref().is_some_and(|it| it.id == id);
         let Some(index) = self.channels.iter().position(is_it) else { return };
         if let Some(channel) = &mut self.channels[index] {
-            channel.unlink();
+            channel.unlink(&self.events);
         }
         if revoked {
             let places: Vec<_> = self.places_of(index as u32).collect();
@@ -195,7 +193,7 @@ impl Carrier {
                 }
             }
             Brought::End => {
-                channel.unlink();
+                channel.unlink(&self.events);
                 self.forget_if_unused(index);
             }
         }
@@ -220,7 +218,7 @@ impl Carrier {
         self.serial = self.serial.wrapping_add(1);
         let connection = Connection::new(index, handed, lanes, self.serial);
         let at = Place { index: place, serial: self.serial };
-        let socket = TRIGGERED | libc::EPOLLOUT;
+        let socket = TRIGGERED | libc::EPOLLOUT | libc::EPOLLPRI;
         let watched = self
             .events
             .watch(&connection.socket, socket, About::Socket(at))
@@ -251,6 +249,10 @@ impl Carrier {
         let is_over = has(libc::EPOLLERR | libc::EPOLLHUP);
         connection.is_readable |= has(libc::EPOLLIN | libc::EPOLLRDHUP) || is_over;
         connection.is_writable |= has(libc::EPOLLOUT) || is_over;
+        if has(libc::EPOLLPRI) {
+            // A lane has no urgent byte, and a receive would go past it: the program is the one to ask.
+            return self.end(place.index, Turn::WantedBack);
+        }
         if is_over && connection.is_broken() {
             return self.end(place.index, Turn::Reset);
         }
@@ -259,12 +261,23 @@ impl Carrier {
 
     fn shadow_event(&mut self, place: Place, events: u32) {
         let Some(connection) = self.at(place) else { return };
-        connection.drain();
+        let (foreign, channel) = (connection.drain(), connection.channel);
+        if !foreign.is_empty() {
+            self.let_go(channel, foreign);
+            return self.end(place.index, Turn::Corrupt);
+        }
         let is_over = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
         if is_over {
             self.is_gone(place.index);
         }
         self.warm_up(place.index);
+    }
+
+    /// Closes what a channel's session has shown.
+    fn let_go(&self, channel: u32, fds: Vec<heliostat_base::fd::OwnedFd>) {
+        if let Some(Some(channel)) = self.channels.get(channel as usize) {
+            fds.into_iter().for_each(|fd| channel.let_go(fd));
+        }
     }
 
     /// The program has closed its end: what it has sent is still to be sent.
@@ -275,7 +288,7 @@ impl Carrier {
         }
         if !std::mem::replace(&mut connection.is_gone, true) {
             ending::widen(connection);
-            connection.moved_at_ns = clock::monotonic_ns();
+            connection.waits_since_ns = clock::monotonic_ns();
             self.lingering.push(place);
         }
     }
@@ -296,8 +309,8 @@ impl Carrier {
             let Some(Some(connection)) = self.connections.get(*place as usize) else {
                 return false;
             };
-            let is_late = now_ns.saturating_sub(connection.moved_at_ns) > LINGER_NS;
-            if connection.is_gone && is_late {
+            let is_late = connection.is_given_up(now_ns);
+            if is_late {
                 self.end(*place, Turn::Reset);
             }
             !is_late

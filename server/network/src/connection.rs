@@ -11,6 +11,7 @@
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET};
+use heliostat_backend_socket::along;
 use heliostat_backend_tcp::{Direction, Transfer};
 use heliostat_base::call;
 use heliostat_base::fd::OwnedFd;
@@ -24,6 +25,8 @@ use crate::counts::Counts;
 const DRAIN_BYTES: usize = 64;
 /// Calls for one event: who rings without end is drained on at the next.
 const DRAINS: usize = 8;
+/// So long at most a peer is waited for that takes nothing of what a program has left.
+const LINGER_NS: u64 = 120_000_000_000;
 /// More bells than that are nonsense.
 const BELLS_MAX: u32 = 1 << 24;
 
@@ -52,6 +55,8 @@ pub struct Connection {
     has_ended: bool,
     /// The peer has been told that nothing follows.
     has_shut: bool,
+    /// The socket takes nothing any more: what came before that is received once more, then it ends.
+    has_failed: bool,
     /// The program's end is closed: by its word, or by the kernel.
     pub is_gone: bool,
     /// Within a turn, its program does not take the socket back.
@@ -60,6 +65,8 @@ pub struct Connection {
     pub is_warm: bool,
     /// When a turn last moved something (monotonic ns).
     pub moved_at_ns: u64,
+    /// When its program was found gone, or its peer last took something after that.
+    pub waits_since_ns: u64,
 }
 
 /// What a turn came to.
@@ -112,11 +119,19 @@ impl Connection {
             is_writable: true,
             has_ended: false,
             has_shut: false,
+            has_failed: false,
             is_gone: false,
             has_turn: false,
             is_warm: false,
             moved_at_ns: 0,
+            waits_since_ns: 0,
         }
+    }
+
+    /// Whether its program is gone, and its peer has taken nothing for so long. What the peer sends is
+    /// nothing to that.
+    pub fn is_given_up(&self, now_ns: u64) -> bool {
+        self.is_gone && now_ns.saturating_sub(self.waits_since_ns) > LINGER_NS
     }
 
     /// What its next turn moves, or why it has none.
@@ -133,6 +148,13 @@ impl Connection {
     fn plan_both(&mut self) -> Result<Plan, Corrupt> {
         let flags = self.outward.flags(); // before what is unread: no byte follows FIN
         if flags & RESET != 0 {
+            return self.plan_reset();
+        }
+        let takes_more = !self.has_ended && !self.is_gone;
+        if self.has_failed && takes_more && self.inward.room()? > 0 {
+            return Ok(Plan::Moves { receives: true, sends: false });
+        }
+        if self.has_failed {
             return Ok(Plan::Ends(Turn::Reset));
         }
         let receives = self.takes_more() && self.inward.room()? > 0;
@@ -152,6 +174,15 @@ impl Connection {
         Ok(match receives || sends {
             true => Plan::Moves { receives, sends },
             false => Plan::Nothing,
+        })
+    }
+
+    /// The program resets: as from the kernel, what it wrote before goes out as far as the socket takes it.
+    fn plan_reset(&mut self) -> Result<Plan, Corrupt> {
+        let sends = self.is_writable && !self.has_shut && self.outward.unread()? > 0;
+        Ok(match sends {
+            true => Plan::Moves { receives: false, sends },
+            false => Plan::Ends(Turn::Reset),
         })
     }
 
@@ -205,6 +236,7 @@ impl Connection {
         counts: &Counts,
     ) -> Turn {
         match (direction, answer) {
+            (Direction::Receive, Ok(0) | Err(Errno(libc::EAGAIN))) if self.has_failed => Turn::Reset,
             (Direction::Receive, Ok(0)) => {
                 self.has_ended = true;
                 self.inward.raise(FIN);
@@ -215,7 +247,10 @@ impl Connection {
                 self.inward.publish_pieces(bytes);
                 Counts::add(&counts.received, bytes as u64);
                 self.wake_reader(counts);
-                Turn::Moved(bytes)
+                match self.has_failed {
+                    true => Turn::Reset,
+                    false => Turn::Moved(bytes),
+                }
             }
             (Direction::Send, Ok(bytes)) => {
                 let done = self.outward.consume(bytes);
@@ -232,6 +267,11 @@ impl Connection {
             }
             (Direction::Send, Err(Errno(libc::EAGAIN))) => {
                 self.is_writable = false;
+                Turn::Idle
+            }
+            // A peer that resets has often said why, just before.
+            (Direction::Send, Err(_)) if !self.has_failed => {
+                self.has_failed = true;
                 Turn::Idle
             }
             (_, Err(_)) => Turn::Reset,
@@ -263,22 +303,23 @@ impl Connection {
         Counts::add(&counts.bells, 1);
     }
 
-    /// Takes the program's bells off the shadow.
-    pub fn drain(&self) {
+    /// Takes the program's bells off the shadow; the descriptors that lay among them, of a program that
+    /// broke the protocol.
+    pub fn drain(&self) -> Vec<OwnedFd> {
         for _ in 0..DRAINS {
             let pending = self.outward.bells_pending();
             if pending == 0 || pending > BELLS_MAX {
-                return;
+                break;
             }
             let mut bytes = [0; DRAIN_BYTES];
             let wanted = DRAIN_BYTES.min(pending as usize);
-            let shadow = self.shadow.as_raw_fd();
-            match call::recv(shadow, &mut bytes[..wanted], libc::MSG_DONTWAIT) {
-                Ok(0) => return, // told by the set as well
-                Ok(count) => self.outward.bells_drained(count as u32),
-                Err(_) => return,
+            match along::receive(self.shadow.as_raw_fd(), &mut bytes[..wanted]) {
+                Ok((_, fds)) if !fds.is_empty() => return fds,
+                Ok((0, _)) | Err(_) => break, // its end is told by the set as well
+                Ok((count, _)) => self.outward.bells_drained(count as u32),
             }
         }
+        Vec::new()
     }
 
     /// The socket may have something that is still received.
@@ -297,7 +338,7 @@ impl Connection {
         let has_room = takes_more && self.inward.room() != Ok(0);
         let has_bytes = self.is_writable && self.outward.unread() != Ok(0);
         let has_flags = self.outward.flags() & RESET != 0 || self.inward.is_native_wanted();
-        let has_news = has_room || has_bytes || has_flags || self.is_half_done();
+        let has_news = self.has_failed || has_room || has_bytes || has_flags || self.is_half_done();
         if has_news {
             self.rise();
         }
@@ -313,5 +354,34 @@ impl Connection {
     pub fn rise(&mut self) {
         self.outward.reader_awake();
         self.inward.writer_awake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use heliostat_base::fd::duplicate;
+    use heliostat_base::mapping::SharedMapping;
+
+    use super::*;
+
+    fn connection() -> Connection {
+        let (near, far) = UnixStream::pair().unwrap();
+        let [socket, shadow] = [&near, &far].map(|end| duplicate(end.as_raw_fd()).unwrap());
+        let (_, memory) = SharedMapping::create(c"lanes", 16384).unwrap();
+        let memory = Arc::new(memory);
+        let lane = |at| Lane::new(&memory, at, at + 4096, 4096).unwrap();
+        Connection::new(0, Handed { slot: 0, socket, shadow }, (lane(0), lane(8192)), 1)
+    }
+
+    #[test]
+    fn a_peer_that_only_sends_does_not_keep_what_a_program_has_left() {
+        let mut connection = connection();
+        (connection.is_gone, connection.waits_since_ns) = (true, 5);
+        connection.moved_at_ns = LINGER_NS; // an event of the peer's
+        assert!(!connection.is_given_up(LINGER_NS));
+        assert!(connection.is_given_up(LINGER_NS + 6));
     }
 }

@@ -54,6 +54,14 @@ impl Program {
     }
 
     fn start_with(connections_max: usize, ring: u32) -> Program {
+        Program::start_closed_by(connections_max, ring, Box::new(drop::<OwnedFd>))
+    }
+
+    fn start_closed_by(
+        connections_max: usize,
+        ring: u32,
+        close: Box<dyn Fn(OwnedFd) + Send>,
+    ) -> Program {
         let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
         let loops = NetworkLoops::start(&settings).unwrap();
         let length = layout::bytes(SLOTS, ring);
@@ -72,7 +80,7 @@ impl Program {
                 slots: SLOTS,
                 ring_bytes: ring,
                 link: theirs,
-                close: Box::new(drop::<OwnedFd>),
+                close,
             }),
         );
         Program { ring, loops, memory, link, id }
@@ -116,7 +124,22 @@ impl Program {
         self.carry_of(slot, false)
     }
 
+    /// As `carry`, with the loop's end of the shadow, which the program has kept.
+    fn carry_shown(&self, slot: u32) -> (Carried, TcpStream, UnixStream) {
+        let (carried, peer, _, far) = self.carry_all(slot, false);
+        (carried, peer, far)
+    }
+
     fn carry_of(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream, TcpStream) {
+        let (carried, peer, socket, _) = self.carry_all(slot, has_sent);
+        (carried, peer, socket)
+    }
+
+    fn carry_all(
+        &self,
+        slot: u32,
+        has_sent: bool,
+    ) -> (Carried, TcpStream, TcpStream, UnixStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_read_timeout(Some(WATCHDOG)).unwrap();
@@ -131,13 +154,15 @@ impl Program {
         let (shadow, far) = UnixStream::pair().unwrap();
         shadow.set_read_timeout(Some(WATCHDOG)).unwrap();
         self.hand(slot, socket.as_raw_fd(), far.as_raw_fd());
-        (Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow }, peer, socket)
+        let carried = Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow };
+        (carried, peer, socket, far)
     }
 
     fn count(&self, which: &str) -> u64 {
         let counts = &self.loops.each()[0].counts;
         match which {
             "refused" => counts.refused.load(Relaxed),
+            "sleeps" => counts.sleeps.load(Relaxed),
             "corrupt" => counts.corrupt.load(Relaxed),
             _ => counts.connections.load(Relaxed),
         }
@@ -370,4 +395,61 @@ fn a_connection_that_its_round_had_no_room_for_is_received_from_in_the_next() {
         let (carried, _peer) = &all[speaks as usize];
         wait_until("the byte comes", || carried.incoming.unread() == Ok(1));
     }
+}
+
+#[test]
+fn a_link_that_has_ended_and_is_not_closed_yet_leaves_the_loop_asleep() {
+    let (hung, kept) = std::sync::mpsc::channel();
+    let close = move |fd| hung.send(fd).unwrap();
+    let mut program = Program::start_closed_by(8, RING, Box::new(close));
+    let flags = SocketFlags::CLOEXEC;
+    program.link = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap().0;
+    let _link = kept.recv_timeout(WATCHDOG).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let before = program.count("sleeps");
+    std::thread::sleep(Duration::from_millis(300));
+    let slept = program.count("sleeps") - before;
+    assert!(slept < 10, "woke {slept} times");
+}
+
+#[test]
+fn what_a_peer_says_before_it_resets_is_received_although_nothing_can_be_sent_any_more() {
+    const WHY: &[u8] = b"that is not understood here";
+    let program = Program::start(8);
+    for turn in 0..300 {
+        let (mut carried, peer) = program.carry(0);
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(turn * 10));
+            (&peer).write_all(WHY).unwrap();
+            heliostat_base::call::linger_zero(peer.as_raw_fd()).unwrap();
+        });
+        while carried.incoming.flags() & RESET == 0 {
+            let part = [IoSlice::new(&[7; 512])];
+            let _ = carried.outgoing.write(&part, &mut carried.cache).unwrap();
+            if carried.outgoing.take_sleeping_reader() {
+                carried.outgoing.count_bell();
+                let _ = carried.shadow.write_all(&[0]);
+            }
+        }
+        ending.join().unwrap();
+        assert_eq!(carried.incoming.unread(), Ok(WHY.len() as u64), "in turn {turn}");
+        wait_until("the end", || program.count("connections") == 0);
+    }
+}
+
+#[test]
+fn descriptors_that_come_over_a_shadow_are_closed_beside_the_loop_and_end_their_connection() {
+    let (closed, kept) = std::sync::mpsc::channel();
+    let program = Program::start_closed_by(8, RING, Box::new(move |fd| closed.send(fd).unwrap()));
+    let (carried, _peer, far) = program.carry_shown(0);
+    // Who has the far end too may always take it back that none are let in (SO_PASSRIGHTS).
+    wait_until("it", || program.count("connections") == 1);
+    let _ = heliostat_base::call::set_option(far.as_raw_fd(), libc::SOL_SOCKET, 83, 1);
+    let (sent, _other) = UnixStream::pair().unwrap();
+    carried.outgoing.count_bell();
+    packet::send(carried.shadow.as_raw_fd(), &[0], &[sent.as_raw_fd()]).unwrap();
+    let inode = heliostat_base::call::inode(sent.as_raw_fd());
+    let found = kept.recv_timeout(WATCHDOG).unwrap();
+    assert_eq!(heliostat_base::call::inode(found.as_raw_fd()), inode);
+    wait_until("the end", || program.count("connections") == 0 && program.count("corrupt") == 1);
 }

@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
+use heliostat_base::call;
+
 use super::socket::{Socket, Stream};
 use super::{carried, end};
 
@@ -54,6 +56,14 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
         ready |= ERR;
     }
     (ready, has_switched)
+}
+
+/// What the kernel says, of what is asked for, of a connection that has come back (`carried`), beside what
+/// the ring still holds.
+#[cold]
+pub fn of_kernel(fd: i32, asked: u32) -> u32 {
+    let asked = asked as u16 as i16 & !(libc::POLLIN | libc::POLLRDNORM);
+    call::events_now(fd, asked) as u16 as u32
 }
 
 /// What writing has to say: `OUT` when a third of the ring is free, or nobody reads any more.
