@@ -186,6 +186,11 @@ class Ways:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
         self.connection.recv(1)
 
+    def direct_left_before(self) -> None:
+        # `main` has made it leave: what comes in has not followed yet, since nothing was read since.
+        self.connection.send(b"!")
+        self.connection.recv(1)
+
     def direct_sendfile(self) -> None:
         os.sendfile(self.connection.fileno(), self.source, 0, 1)
         self.connection.recv(1)
@@ -199,7 +204,7 @@ class Ways:
 
 
 # These can be done once only.
-ONCE = {"end", "image", "direct_shut", "direct_closed", "direct_then_native", "lock_released"}
+ONCE = {"end", "image", "direct_shut", "direct_closed", "direct_then_native", "direct_left_before", "lock_released"}
 
 
 def main() -> None:
@@ -215,6 +220,8 @@ def main() -> None:
         for _ in range(3):
             ways.connection.sendall(b"?")
             ways.connection.recv(1)
+    if way == "direct_left_before":
+        ways.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
     for _ in range(1 if way in ONCE else ROUNDS):
         time.sleep(0.05)
         ended, took = flushed(file)
