@@ -41,7 +41,8 @@ pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
         Sysno::close_range => flush::keeps_any(call.int(0) as u32, call.int(1) as u32),
         Sysno::fcntl => changes_descriptor(call, || keeps(call.int(0))),
         Sysno::write | Sysno::writev => is_in_the_middle(call.int(0), None),
-        Sysno::pwritev2 if call.int(5) & RWF_NOAPPEND != 0 => keeps(call.int(0)),
+        // Of several that append, one number is known.
+        Sysno::pwritev2 if call.int(5) & RWF_NOAPPEND != 0 => kernel::is_regular_file(call.int(0)),
         Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2 => {
             is_in_the_middle(call.int(0), u64::try_from(call.word(3) as i64).ok())
         }

@@ -103,10 +103,14 @@ fn is_written_by_another(fd: i32, birth: Birth) -> bool {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return true };
     let numbers = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
     numbers.filter(|other| *other != fd).any(|other| {
-        let flags = call::fcntl(other, libc::F_GETFL, 0).unwrap_or(0) as i32;
-        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_APPEND == 0;
-        writes && call::birth(other).is_some_and(|(other, _)| other == birth)
+        !is_read_or_append(other) && call::birth(other).is_some_and(|(other, _)| other == birth)
     })
+}
+
+/// Whether nothing is written by this descriptor but behind the end; true where there is none.
+pub fn is_read_or_append(fd: i32) -> bool {
+    let flags = call::fcntl(fd, libc::F_GETFL, 0).unwrap_or(0) as i32;
+    flags & libc::O_ACCMODE == libc::O_RDONLY || flags & libc::O_APPEND != 0
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use heliostat_base::call;
 use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
-use super::kept::{Kept, KeptFiles};
+use super::kept::{is_read_or_append, Kept, KeptFiles};
 use super::place::{self, InUse};
 use super::{own, worth};
 use crate::thread;
@@ -78,6 +78,11 @@ impl LogSink {
             self.kept.add(fd, birth, bytes, path)?;
             return Err(Unlogged::First);
         };
+        if fd != kept.fd && !is_read_or_append(kept.fd) {
+            // From here on it is watched by the other's number only.
+            worth::note_overwritten((birth.device, birth.inode));
+            return Err(Unlogged::NotAppended);
+        }
         kept.fd = fd;
         if bytes < kept.logged {
             return Err(Unlogged::Shortened);
