@@ -355,6 +355,7 @@ if way == "shared":
         mmap.mmap(-1, 4096)
     except OSError:
         pass
+os.stat(".")  # waits for the flush
 told = []
 for turn in range(2):
     try:
