@@ -91,9 +91,7 @@ fn is_let_by(kind: Sysno, call: &Call<'_>) -> bool {
         ),
         // Its own death, by abort(3) too.
         Sysno::kill | Sysno::tgkill => call.int(0) == std::process::id() as i32,
-        kind => {
-            LET_BY.contains(&kind) || harmless::may_go_on(kind as u32) || goes_on(kind, call)
-        }
+        kind => LET_BY.contains(&kind) || harmless::may_go_on(kind as u32) || goes_on(kind, call),
     }
 }
 

@@ -84,9 +84,8 @@ impl Failures {
 
     /// Notes one, which the program does not know of.
     pub fn add(&mut self, identity: (u64, u64), errno: Errno) {
-        let is_its = |place: &&mut Option<Failure>| {
-            place.is_none_or(|known| known.identity == identity)
-        };
+        let is_its =
+            |place: &&mut Option<Failure>| place.is_none_or(|known| known.identity == identity);
         match self.list.iter_mut().find(is_its) {
             Some(place) => *place = Some(Failure { identity, errno, is_told: false }),
             None => self.more = Some(errno),
