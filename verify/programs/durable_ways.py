@@ -19,6 +19,8 @@ import threading
 import time
 
 ROUNDS = 3
+# Seconds of calls that look, and do nothing else.
+YIELDED = 2
 
 
 def flushed(file: int) -> tuple[float, float]:
@@ -175,6 +177,12 @@ class Ways:
         time.sleep(0.3)
         self.connection.recv(1)
 
+    def direct_send_then_yield(self) -> None:
+        self.connection.send(b"!")
+        ends = time.monotonic() + YIELDED
+        while time.monotonic() < ends:
+            os.sched_yield()
+
     def direct_send_of_thread(self) -> None:
         thread = threading.Thread(target=self.connection.send, args=(b"!",))
         thread.start()
@@ -184,6 +192,11 @@ class Ways:
     def direct_then_native(self) -> None:
         self.connection.send(b"!")
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        self.connection.recv(1)
+
+    def direct_left_before(self) -> None:
+        # `main` has made it leave: what comes in has not followed yet, since nothing was read since.
+        self.connection.send(b"!")
         self.connection.recv(1)
 
     def direct_sendfile(self) -> None:
@@ -199,7 +212,7 @@ class Ways:
 
 
 # These can be done once only.
-ONCE = {"end", "image", "direct_shut", "direct_closed", "direct_then_native", "lock_released"}
+ONCE = {"end", "direct_send_then_yield", "image", "direct_shut", "direct_closed", "direct_then_native", "direct_left_before", "lock_released"}
 
 
 def main() -> None:
@@ -215,6 +228,8 @@ def main() -> None:
         for _ in range(3):
             ways.connection.sendall(b"?")
             ways.connection.recv(1)
+    if way == "direct_left_before":
+        ways.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
     for _ in range(1 if way in ONCE else ROUNDS):
         time.sleep(0.05)
         ended, took = flushed(file)

@@ -18,7 +18,7 @@ from pathlib import Path
 import durable_stub
 import kernel_view
 import pytest
-from durable_ways import ONCE, ROUNDS, Ways
+from durable_ways import ONCE, ROUNDS, YIELDED, Ways
 from heliostat_run import BINARY, Harness, Program, Side
 
 HERE = Path(__file__).resolve().parent
@@ -227,6 +227,14 @@ def test_a_direct_connection_says_nothing_before_the_flush_has_ended(harness, st
     judge(tmp_path / "log.durable", seen, rounds)
 
 
+def test_who_spins_by_yielding_lets_out_what_is_due(harness, stub, tmp_path):
+    port, other = peer(harness)
+    program = start(harness, stub, "direct_send_then_yield", tmp_path, port)
+    assert program.wait() == 0, program.errors()
+    [(ended, _)] = told(tmp_path / "log.durable")
+    assert said(other)[0][0] - ended < YIELDED / 2
+
+
 def test_what_is_held_back_goes_with_a_program_that_is_killed(harness, stub, tmp_path):
     port, other = peer(harness)
     argv = [sys.executable, HERE / "durable_ways.py", "direct_send_then_receive", tmp_path / "log.durable", tmp_path, port]
@@ -274,6 +282,98 @@ def test_a_failed_flush_is_told_and_what_rested_on_it_is_never_seen(harness, stu
     assert "flush 2 EIO" in program.output() and "flush 1" not in program.output()
     assert other.wait() == 0
     assert [what for _, what in said(other)] == ["byte", "reset"]
+
+
+# A flush that fails; what the program does next, before it has heard of that.
+FAILED = """
+import errno, os, sys
+way, folder = sys.argv[1:]
+os.chdir(folder)
+acts = {
+    "rename": lambda: os.rename("log.durable", "other"),
+    "unlink": lambda: os.unlink("other"),
+    "link": lambda: os.link("log.durable", "new"),
+    "folder": lambda: os.mkdir("new"),
+    "cut": lambda: os.truncate("other", 0),
+    "emptied": lambda: os.open("other", os.O_WRONLY | os.O_TRUNC),
+    "made": lambda: os.open("new", os.O_WRONLY | os.O_CREAT),
+    "image": lambda: os.execv("/bin/touch", ["touch", "new"]),
+    "spawned": lambda: os.waitpid(os.posix_spawn("/bin/touch", ["touch", "new"], {}), 0),
+    "signal": lambda: os.kill(os.getppid(), 0),
+    "asked": lambda: os.stat("other"),
+    "end": lambda: os._exit(0),
+}
+file = os.open("log.durable", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.write(file, b"x")
+os.fdatasync(file)
+try:
+    acts[way]()
+    answer = "done"
+except OSError as error:
+    answer = errno.errorcode[error.errno]
+try:
+    os.fdatasync(file)
+except OSError as error:
+    print(answer, errno.errorcode[error.errno])
+"""
+CHANGES = ["rename", "unlink", "link", "folder", "cut", "emptied", "made", "image", "spawned", "signal"]
+
+
+def left_by_failed(harness: Harness, stub: Path, way: str, folder: Path) -> Program:
+    """What a program came to that did this after a flush that has failed; the folder is as it was."""
+    (folder / "other").write_text("good")
+    program = harness.start(Side.HELIOSTAT, [sys.executable, "-c", FAILED, way, folder], env=environment(stub, HELIOSTAT_TEST_FLUSH_FAILS=1))
+    program.process.wait(60)
+    assert (folder / "other").read_text() == "good"
+    assert {path.name for path in folder.iterdir()} == {"other", "log.durable"}
+    return program
+
+
+@pytest.mark.parametrize("way", CHANGES)
+def test_after_a_failed_flush_nothing_changes_before_it_has_been_told(harness, stub, tmp_path, way):
+    program = left_by_failed(harness, stub, way, tmp_path)
+    assert program.output().split() == ["EIO", "EIO"], program.errors()
+
+
+def test_after_a_failed_flush_the_program_may_ask_and_does_not_end_well(harness, stub, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    assert left_by_failed(harness, stub, "asked", tmp_path / "a").output().split() == ["done", "EIO"]
+    assert left_by_failed(harness, stub, "end", tmp_path / "b").process.returncode == os.EX_IOERR
+
+
+# A flush that fails, and then the file has another name, or flushes are held back for no more.
+TOLD_LATE = """
+import errno, mmap, os, sys
+way, folder = sys.argv[1:]
+os.chdir(folder)
+file = os.open("log.durable", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.write(file, b"x")
+os.fdatasync(file)
+if way == "shared":
+    try:
+        mmap.mmap(-1, 4096)
+    except OSError:
+        pass
+os.stat(".")  # waits for the flush
+told = []
+for turn in range(2):
+    try:
+        os.fdatasync(file)
+        told.append("done")
+    except OSError as error:
+        told.append(errno.errorcode[error.errno])
+    if turn == 0 and way == "named":
+        os.rename("log.durable", "other")
+print(*told)
+"""
+
+
+@pytest.mark.parametrize("way", ["named", "shared"])
+def test_a_failed_flush_is_told_whatever_the_file_is_by_now(harness, stub, tmp_path, way):
+    failing = environment(stub, HELIOSTAT_TEST_FLUSH_FAILS=1)
+    program = harness.run(Side.HELIOSTAT, [sys.executable, "-c", TOLD_LATE, way, tmp_path], env=failing)
+    assert program.output().split() == ["EIO", "EIO"], program.errors()
 
 
 def explained(harness: Harness, pid: int) -> dict:

@@ -222,6 +222,12 @@ if way == "opened":
     other = os.open(path, os.O_WRONLY)
     os.pwrite(other, b"NEW", 16)
     os.fdatasync(fd)
+if way == "flushed_by_another":
+    other = os.open(path, os.O_WRONLY | os.O_APPEND)
+    os.write(other, b"more")
+    os.fdatasync(other)
+    os.pwrite(fd, b"NEW", 16)
+    os.fdatasync(fd)
 if way == "child":
     if os.fork() == 0:
         os.pwrite(fd, b"NEW", 16)
@@ -234,7 +240,7 @@ if way == "replaced":
     put(b"NEW")
 os.kill(os.getpid(), 9)
 """
-WAYS = ["middle", "middle_at", "cut", "emptied", "doubled", "opened", "child", "replaced"]
+WAYS = ["middle", "middle_at", "cut", "emptied", "doubled", "opened", "flushed_by_another", "child", "replaced"]
 
 
 def change(harness: Harness, way: str, path: Path, log: Path) -> bytes:

@@ -5,6 +5,7 @@
 //! their order, by number: ticket. `names` tells which files are meant, `files` the few that one flush
 //! takes along, `sink` flushes files and `log` appends to a log instead, `kept` says what is in that,
 //! `order` what each ticket waits for, `flushes` brings them together, `state` is how the others see it, `own` lists the stub's descriptors.
+//! `changing` knows of calls that are about to make wrong what the log counts on.
 //! `detect` finds files by how they are used, `worth` those that gain nothing; `place` is where the log lies.
 //! Who holds back what is elsewhere (`net::unflushed`, and the gate in `bind/posix`).
 //!
@@ -13,6 +14,7 @@
 //! made by the wait itself, which spares waking a kernel thread, or is begun when the wait has found
 //! other work to do.
 
+mod changing;
 mod detect;
 mod files;
 mod flushes;
@@ -45,8 +47,8 @@ pub use state::{
     wait,
 };
 
+pub use changing::{begin as begin_change, end as end_change};
 pub use own::{each as own_fds, owns};
-pub use place::set as set_log;
 pub use tickets::Unflushed;
 pub use worth::{note_awaited, note_held};
 
@@ -58,6 +60,11 @@ const UNTOLD: u32 = 1 << 1;
 const FAILED: u32 = 1 << 2;
 /// The log is kept for some file: calls that would change what it counts on are looked for.
 const KEPT: u32 = 1 << 3;
+
+/// There is a log.
+const LOG: u32 = 1 << 4;
+/// A call is under way that changes what the log counts on.
+const CHANGING: u32 = 1 << 5;
 
 static WORD: AtomicU32 = AtomicU32::new(0);
 /// Why no file of this program is held back for; 0 while that is not so.
@@ -73,6 +80,18 @@ pub fn is_watched() -> bool {
 #[inline(always)]
 pub fn is_busy() -> bool {
     WORD.load(Relaxed) & BUSY != 0
+}
+
+/// Sets where the log lies, once, at start: a path, or `/store/NAME`.
+pub fn set_log(path: std::path::PathBuf) {
+    place::set(path);
+    raise(LOG);
+}
+
+/// True where there is a log.
+#[inline(always)]
+pub fn has_log() -> bool {
+    WORD.load(Relaxed) & LOG != 0
 }
 
 /// True while the log is kept for some file.
@@ -99,6 +118,12 @@ pub fn forget_logged() {
         let _critical = Critical::enter();
         state::forget_logged();
     }
+}
+
+/// True after a failed flush.
+#[inline(always)]
+pub fn has_failed() -> bool {
+    WORD.load(Relaxed) & FAILED != 0
 }
 
 /// True after a failed flush that the program does not know of: nothing may leave it.
@@ -134,6 +159,10 @@ pub enum Asked {
 
 /// fdatasync(2) where `is_data`, fsync(2) otherwise.
 pub fn ask(fd: i32, is_data: bool) -> Asked {
+    // Whatever its name is by now, and whatever the program has done since: the kernel tells it no more.
+    if let Some(errno) = failure(fd) {
+        return Asked::Failed(errno);
+    }
     let _critical = Critical::enter();
     let mut room = [0u8; names::PATH_BYTES_MAX];
     let Some((path, is_detecting)) = names::durable_path(fd, &mut room) else {
@@ -174,11 +203,8 @@ fn refusal(fd: i32) -> Option<Unheld> {
 
 fn begin(fd: i32, is_data: bool, (path, is_detecting): (&[u8], bool)) -> Result<Asked, Unheld> {
     let Some(identity) = call::identity(fd) else { return Ok(Asked::Kernel) };
-    if WORD.load(Relaxed) & FAILED != 0 {
-        return match state::failure_of(identity) {
-            Some(errno) => Ok(Asked::Failed(errno)),
-            None => Err(Unheld::Failed),
-        };
+    if has_failed() {
+        return Err(Unheld::Failed);
     }
     judge(fd, identity, is_detecting)?;
     match state::begin(files::File { fd, is_data, identity }, path) {
@@ -211,7 +237,7 @@ pub fn note_overwritten(fd: i32) {
 
 /// The error that a call on `fd` ends with because a flush of that file has failed.
 pub fn failure(fd: i32) -> Option<Errno> {
-    if WORD.load(Relaxed) & FAILED == 0 {
+    if !has_failed() {
         return None;
     }
     let _critical = Critical::enter();

@@ -50,6 +50,8 @@ pub struct Checkpoint {
     to: Position,
     left: usize,
     has_failed: bool,
+    /// By place: by then another may be kept there.
+    files: [(u64, u64); FILES_MAX],
 }
 
 /// All of it.
@@ -234,6 +236,10 @@ impl Flushes {
         if let Err((identity, errno)) = self.log.forget() {
             self.fail(identity, errno, DONE.load(Relaxed) + 1);
         }
+        if !self.log.is_open() {
+            // It has failed meanwhile, and tells no end any more; its files were flushed.
+            self.order.leave_log(self.files_done);
+        }
         clear(KEPT);
     }
 
@@ -249,12 +255,13 @@ impl Flushes {
         if !self.has_ring() {
             return;
         }
-        let mut left = 0;
+        let (mut left, mut files) = (0, [(0, 0); FILES_MAX]);
         for (place, kept) in self.log.kept.iter().enumerate().filter(|(_, it)| it.has_entries) {
+            files[place] = (kept.birth.device, kept.birth.inode);
             left += usize::from(self.sink.begin(kept.reader.as_raw_fd(), true, FILES_MAX + place));
         }
         let wanted = self.log.kept.iter().filter(|it| it.has_entries).count();
-        self.checkpoint = Some(Checkpoint { to, left, has_failed: left < wanted });
+        self.checkpoint = Some(Checkpoint { to, left, has_failed: left < wanted, files });
     }
 
     fn land_checkpoint(&mut self, place: usize, answer: Result<(), Errno>) {
@@ -265,6 +272,7 @@ impl Flushes {
             self.log.keep();
             let birth = self.log.kept.iter().nth(place).map(|it| it.birth);
             let identity = birth.map_or((0, 0), |birth| (birth.device, birth.inode));
+            let identity = checkpoint.files[place % FILES_MAX];
             self.fail(identity, errno, ISSUED.load(Relaxed) + 1);
         }
     }
@@ -285,4 +293,19 @@ fn now() -> u64 {
     return clock::monotonic_ns();
     #[cfg(not(feature = "flush-faults"))]
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_waits_for_a_log_that_was_given_up_when_it_was_to_be_emptied() {
+        let mut flushes = Flushes::new();
+        flushes.order.issue(Wait::Log(100), 0);
+        assert_eq!(flushes.log.progress(), Ok(0), "as of a log that is not open");
+        flushes.forget_logged();
+        assert_eq!(flushes.order.land(flushes.files_done, 0, u64::MAX), 1);
+        assert!(flushes.order.is_empty());
+    }
 }

@@ -8,7 +8,7 @@ use heliostat_base::call::{self, Birth};
 use heliostat_base::fd::OwnedFd;
 
 use super::files::FILES_MAX;
-use super::own;
+use super::{changing, own};
 
 /// One file. It is written at its end only, as far as this process is concerned.
 pub struct Kept {
@@ -58,7 +58,7 @@ impl KeptFiles {
         if call::is_record_locked(fd) {
             return Err(Unlogged::Locked);
         }
-        if is_written_by_another(fd, birth) {
+        if changing::is_any() || is_written_by_another(fd, birth) {
             return Err(Unlogged::NotAppended);
         }
         flush_name(path)?;
@@ -103,10 +103,14 @@ fn is_written_by_another(fd: i32, birth: Birth) -> bool {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return true };
     let numbers = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
     numbers.filter(|other| *other != fd).any(|other| {
-        let flags = call::fcntl(other, libc::F_GETFL, 0).unwrap_or(0) as i32;
-        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_APPEND == 0;
-        writes && call::birth(other).is_some_and(|(other, _)| other == birth)
+        !is_read_or_append(other) && call::birth(other).is_some_and(|(other, _)| other == birth)
     })
+}
+
+/// Whether nothing is written by this descriptor but behind the end; true where there is none.
+pub fn is_read_or_append(fd: i32) -> bool {
+    let flags = call::fcntl(fd, libc::F_GETFL, 0).unwrap_or(0) as i32;
+    flags & libc::O_ACCMODE == libc::O_RDONLY || flags & libc::O_APPEND != 0
 }
 
 #[cfg(test)]
@@ -117,6 +121,7 @@ mod tests {
     #[test]
     fn a_file_is_kept_unless_somebody_may_write_in_its_middle() {
         use std::os::unix::ffi::OsStrExt;
+        let _alone = changing::ALONE.lock();
         let path = std::env::temp_dir().join(format!("heliostat-kept-{}", std::process::id()));
         let file = OpenOptions::new().create(true).append(true).open(&path).expect("made");
         let (birth, bytes) = call::birth(file.as_raw_fd()).expect("told");
@@ -126,6 +131,9 @@ mod tests {
         let other = OpenOptions::new().write(true).open(&path).expect("opened");
         assert_eq!(add(&mut kept), Err(Unlogged::NotAppended));
         drop(other);
+        changing::begin();
+        assert_eq!(add(&mut kept), Err(Unlogged::NotAppended), "a call could open it just now");
+        changing::end();
         assert_eq!(add(&mut kept), Ok(()));
         let reader = kept.of(birth).map(|it| it.reader.as_raw_fd()).expect("kept");
         assert!(own::owns(reader));

@@ -19,7 +19,7 @@ use heliostat_base::call;
 use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
-use super::kept::{Kept, KeptFiles};
+use super::kept::{is_read_or_append, Kept, KeptFiles};
 use super::place::{self, InUse};
 use super::{own, worth};
 use crate::thread;
@@ -87,6 +87,11 @@ impl LogSink {
             self.kept.add(fd, birth, bytes, path)?;
             return Err(Unlogged::First);
         };
+        if fd != kept.fd && !is_read_or_append(kept.fd) {
+            // From here on it is watched by the other's number only.
+            worth::note_overwritten((birth.device, birth.inode));
+            return Err(Unlogged::NotAppended);
+        }
         kept.fd = fd;
         if bytes < kept.logged {
             return Err(Unlogged::Shortened);
@@ -126,6 +131,11 @@ impl LogSink {
             Err(why) => Place::None(why),
         };
         why.map_or(Ok(()), |why| Err(if was_lost { Unlogged::LogFailed } else { why }))
+    }
+
+    /// Whether it tells what is durable.
+    pub fn is_open(&self) -> bool {
+        matches!(self.place, Place::Open(_))
     }
 
     fn log(&self) -> Option<&Log> {
@@ -341,6 +351,7 @@ mod tests {
 
     #[test]
     fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
+        let _alone = super::super::changing::ALONE.lock();
         let stem = format!("heliostat-log-sink-{}", std::process::id());
         let (log_path, path) =
             (std::env::temp_dir().join(&stem), std::env::temp_dir().join(stem + ".aof"));

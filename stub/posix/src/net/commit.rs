@@ -6,6 +6,7 @@
 
 use heliostat_abi::code::Native;
 use heliostat_base::clock;
+use heliostat_base::sys::Errno;
 
 use super::{demote, unflushed};
 use crate::flush;
@@ -35,6 +36,15 @@ pub fn settle() {
         unflushed::settle();
         progress();
     }
+}
+
+/// Before the kernel sends what was let by because a direct connection would have held it back: the
+/// connection has left since, or has half left, and its reader has not followed yet. `Some` is the
+/// answer, where a flush has failed that the program does not know of.
+#[cold]
+pub fn before_kernel_sends() -> Option<Errno> {
+    settle();
+    flush::is_untold().then_some(Errno(libc::EIO))
 }
 
 /// A call that finds nothing and does not wait: publishes what is due, and has the next flush begun.

@@ -49,6 +49,14 @@ enum SendStep {
 /// send(2) family on connection `index`.
 #[inline]
 pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
+    match send_or_leave(fd, index, buffers, flags) {
+        None if flush::is_watched() => commit::before_kernel_sends().map(Err),
+        answer => answer,
+    }
+}
+
+#[inline]
+fn send_or_leave(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
     let socket = socket::at(index);
     if socket.is_native() && !connecting::is_carried_now(fd, index, false) {
         delegated::follow_child();
@@ -105,6 +113,9 @@ fn send_slowly(
             continue;
         }
         if let (SendStep::Native, true) = (&step, total > 0) {
+            if flush::is_watched() && commit::before_kernel_sends().is_some() {
+                return Some(Ok(total)); // the next call is told
+            }
             let is_nonblocking = socket::at(index).nonblocking.load(Relaxed);
             return Some(Ok(total + rest::send(fd, rest, flags, is_nonblocking)));
         }
