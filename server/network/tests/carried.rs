@@ -135,11 +135,7 @@ impl Program {
         (carried, peer, socket)
     }
 
-    fn carry_all(
-        &self,
-        slot: u32,
-        has_sent: bool,
-    ) -> (Carried, TcpStream, TcpStream, UnixStream) {
+    fn carry_all(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream, TcpStream, UnixStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_read_timeout(Some(WATCHDOG)).unwrap();

@@ -270,8 +270,6 @@ impl Flushes {
         if let Err(errno) = answer {
             checkpoint.has_failed = true;
             self.log.keep();
-            let birth = self.log.kept.iter().nth(place).map(|it| it.birth);
-            let identity = birth.map_or((0, 0), |birth| (birth.device, birth.inode));
             let identity = checkpoint.files[place % FILES_MAX];
             self.fail(identity, errno, ISSUED.load(Relaxed) + 1);
         }

@@ -225,7 +225,8 @@ impl LogSink {
         let synced = log.sync();
         if self.is_last_copy {
             self.give_up(Unlogged::LogFailed);
-            return Ok(());
+            // What it has not is nowhere.
+            return synced.map_err(|_| ((0, 0), Errno(libc::EIO)));
         }
         let flushed = flush_all(self.kept.iter().filter(|kept| kept.has_entries));
         if flushed.is_err() {

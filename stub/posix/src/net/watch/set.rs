@@ -200,7 +200,8 @@ impl Interests {
             false => 0,
         };
         let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
-        let event = libc::epoll_event { events: SHADOW_EVENTS | room | urgent, u64: interest.mark(place) };
+        let event =
+            libc::epoll_event { events: SHADOW_EVENTS | room | urgent, u64: interest.mark(place) };
         call::epoll_ctl(epoll, op, interest.fd, Some(event))?;
         (interest.in_kernel, interest.is_room_watched) = (true, room != 0);
         Ok(())
