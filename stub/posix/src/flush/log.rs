@@ -224,9 +224,11 @@ impl LogSink {
     fn empty(&mut self, log: &Log) -> Result<(), ((u64, u64), Errno)> {
         let synced = log.sync();
         if self.is_last_copy {
-            self.give_up(Unlogged::LogFailed);
             // What it has not is nowhere.
-            return synced.map_err(|_| ((0, 0), Errno(libc::EIO)));
+            let births = self.kept.iter().filter(|it| it.has_entries).map(|it| it.birth);
+            let first = births.map(|it| (it.device, it.inode)).next();
+            self.give_up(Unlogged::LogFailed);
+            return synced.map_err(|_| (first.unwrap_or_default(), Errno(libc::EIO)));
         }
         let flushed = flush_all(self.kept.iter().filter(|kept| kept.has_entries));
         if flushed.is_err() {
