@@ -105,24 +105,21 @@ impl State {
     /// Hears of each connection that a worker takes, as long as room is waited for.
     fn watch_queues(&mut self, id: ObjectId, is_wanted: bool) {
         let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let others = listener.workers.values().filter(|worker| worker.is_watched != is_wanted);
+        let others = listener.workers.values().filter(|it| it.watched.is_some() != is_wanted);
         let changed: Vec<ObjectId> = others.map(|worker| worker.id).collect();
         for worker_id in changed {
             let token = is_wanted.then(|| self.token(Source::Queue(id, worker_id)));
             let Some(listener) = self.listeners.get_mut(&id) else { return };
             let Some(worker) = listener.workers.get_mut(&worker_id) else { continue };
-            worker.is_watched = is_wanted;
+            let before = std::mem::replace(&mut worker.watched, token);
             match token {
                 Some(token) => {
                     let flags = EventFlags::OUT | EventFlags::ET;
                     let _ = self.poll.watch(worker.queue.writing(), token, flags);
                 }
-                None => {
-                    self.poll.ignore(worker.queue.writing());
-                    let gone = Source::Queue(id, worker_id);
-                    self.sources.retain(|_, source| *source != gone);
-                }
+                None => self.poll.ignore(worker.queue.writing()),
             }
+            before.into_iter().for_each(|token| _ = self.sources.remove(&token));
         }
     }
 }

@@ -15,6 +15,10 @@ use rustix::net::{
 
 use crate::closing::{Foreign, Owner};
 
+/// Room for what a message of a unix socket may bring. The worker's end is the same socket, so it chooses what
+/// comes before the descriptor (SO_PASSCRED, SO_PASSPIDFD, SO_PASSSEC, SO_TIMESTAMP).
+const ANCILLARY_BYTES: usize = 1024;
+
 /// The thread's side of a queue.
 pub struct Queue {
     /// What connections are sent into.
@@ -54,28 +58,37 @@ impl Queue {
         bytes.div_ceil(Handed::BYTES as u64)
     }
 
-    /// Takes one connection out of it again; none when the worker was faster.
+    /// Takes one connection out of it again; none when the worker was faster, or there is no descriptor for it.
     pub fn take_back(&self) -> Option<(Handed, Foreign)> {
         loop {
-            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-            let mut bytes = [0; Handed::BYTES];
-            let parts = &mut [IoSliceMut::new(&mut bytes)];
-            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-            let received = recvmsg(&self.reading, parts, &mut ancillary, flags).ok()?;
-            if received.bytes == 0 {
-                return None;
-            }
-            let fd = ancillary.drain().find_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-                _ => None,
-            });
-            // Only this thread sends into it; where the table had no room for the descriptor the
-            // connection is lost, as it would be by any receiver.
-            if let (Ok(handed), Some(fd)) = (Handed::decode(&bytes[..received.bytes]), fd) {
-                return Some((handed, self.owner.own(fd)));
+            // A look gives a descriptor as well. So what a message brings is never closed by receiving it,
+            // which may linger, and without a descriptor for it the message stays where it is.
+            let _held = self.receive(RecvFlags::PEEK)?;
+            let (bytes, fd) = self.receive(RecvFlags::empty())?;
+            if let (Ok(handed), Some(fd)) = (Handed::decode(&bytes), fd) {
+                return Some((handed, fd));
             }
         }
+    }
+
+    /// The next message, or a look at it; none where there is none, or the table has no room for its descriptor.
+    fn receive(&self, how: RecvFlags) -> Option<(Vec<u8>, Option<Foreign>)> {
+        let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; Handed::BYTES];
+        let parts = &mut [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC | how;
+        let received = recvmsg(&self.reading, parts, &mut ancillary, flags).ok()?;
+        let fd = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        // Only this thread sends into it, and always with a descriptor.
+        let is_lost = fd.is_none() && how.contains(RecvFlags::PEEK);
+        if received.bytes == 0 || is_lost {
+            return None;
+        }
+        Some((bytes[..received.bytes].to_vec(), fd.map(|fd| self.owner.own(fd))))
     }
 
     /// What becomes writable when the worker has taken something.
@@ -104,6 +117,18 @@ mod tests {
         assert_eq!(queue.take_back().unwrap().0, handed(0));
         assert_eq!(queue.untaken(), 2);
         assert!(queue.take_back().is_some() && queue.take_back().is_some());
+        assert!(queue.take_back().is_none());
+    }
+
+    #[test]
+    fn what_else_a_worker_has_its_messages_bring_takes_no_connection_along() {
+        let (queue, theirs) = Queue::create(&crate::tests::owner()).unwrap();
+        rustix::net::sockopt::set_socket_passcred(&theirs, true).unwrap();
+        for serial in 0..2 {
+            queue.put(&handed(serial), std::io::stderr()).unwrap();
+        }
+        assert_eq!(queue.take_back().unwrap().0, handed(0));
+        assert_eq!(queue.take_back().unwrap().0, handed(1));
         assert!(queue.take_back().is_none());
     }
 

@@ -31,8 +31,8 @@ pub struct Worker {
     pub audit_at_ns: u64,
     /// Not before this: counting many takes its time.
     pub audit_not_before_ns: u64,
-    /// The thread waits until it takes something.
-    pub is_watched: bool,
+    /// By which the thread hears that it has taken something, while it waits for that.
+    pub watched: Option<u64>,
 }
 
 impl Worker {
@@ -52,7 +52,7 @@ impl Worker {
             ghosts,
             audit_at_ns: 0,
             audit_not_before_ns: 0,
-            is_watched: false,
+            watched: None,
         };
         Ok((worker, theirs, fd.into()))
     }

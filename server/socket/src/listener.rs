@@ -19,6 +19,8 @@ use super::budget::{Budget, Slot};
 /// Connections that wait for the member that the rule names, or that came back because whoever they
 /// were for had left; more are not accepted before these have found somebody.
 const READY_MAX: usize = 64;
+/// When a connection is accepted again for which there was no descriptor.
+const AGAIN_NS: u64 = 1_000_000;
 
 /// One listening socket.
 pub(crate) struct Listener {
@@ -122,7 +124,15 @@ impl Listener {
             }
         }
         while state.ready.len() < READY_MAX && state.shares.is_waited_for() {
-            let Some(arrival) = self.accept(now_ns) else { break };
+            let arrival = match self.accept(now_ns) {
+                Ok(Some(arrival)) => arrival,
+                Ok(None) => break,
+                Err(_) => {
+                    let again_ns = now_ns + AGAIN_NS;
+                    until_ns = Some(until_ns.map_or(again_ns, |other: u64| other.min(again_ns)));
+                    break;
+                }
+            };
             let rule = state.shares.rule();
             if let Some(peek) = rule.peek() {
                 return Next::Peeked(arrival, peek);
@@ -141,16 +151,21 @@ impl Listener {
     }
 
     /// One that the kernel has. A peer that has gone already is none, and the next one's turn.
-    fn accept(&self, now_ns: u64) -> Option<Arrival> {
+    ///
+    /// # Errors
+    /// There is no descriptor or no memory for it: it lies in the backlog, and no edge tells of it again.
+    fn accept(&self, now_ns: u64) -> Result<Option<Arrival>, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
             match acceptfrom_with(&self.socket, flags) {
                 Ok((socket, peer)) => {
-                    return Some(Arrival::new(socket, peer.and_then(from_any), now_ns));
+                    return Ok(Some(Arrival::new(socket, peer.and_then(from_any), now_ns)));
                 }
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
-                // Nothing there; or no descriptor, which the next edge or Accept tries again.
-                Err(_) => return None,
+                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    return Err(errno);
+                }
+                Err(_) => return Ok(None),
             }
         }
     }

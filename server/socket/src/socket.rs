@@ -6,6 +6,7 @@ use std::sync::Arc;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Object;
 use heliostat_service_listener::Member;
+use rustix::io::Errno;
 
 use super::budget::Slot;
 use super::lines::Line;
@@ -29,6 +30,8 @@ pub struct Socket {
     /// Of a listener, a descriptor of its own for the same socket.
     pub(crate) descriptor: OwnedFd,
     pub(crate) kind: Kind,
+    /// What a receive has found behind bytes, which were told first: the kernel says it once.
+    pub(crate) broken: Option<Errno>,
     /// Its place among those that the loop watches.
     pub(crate) watched: ObjectId,
     /// Operations that wait for something to receive or to accept.

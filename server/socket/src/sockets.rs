@@ -107,6 +107,7 @@ impl Sockets {
         let socket = Socket {
             descriptor,
             kind,
+            broken: None,
             watched,
             readers: line(),
             writers: line(),

@@ -14,9 +14,12 @@ pub(crate) fn receive(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
         Ok(next) => next,
         Err(step) => return step,
     };
-    let Some(socket) = turn.session.objects.get(asked.object) else {
+    let Some(socket) = turn.session.objects.get_mut(asked.object) else {
         return turn.fail(libc::EBADF);
     };
+    if let Some(errno) = socket.broken.take() {
+        return turn.fail(errno.raw_os_error());
+    }
     let buffer = &mut turn.engine.service.buffer;
     let room = buffer.len().min(place.bytes as usize);
     let received = recv(&socket.descriptor, &mut buffer[..room], RecvFlags::DONTWAIT);
@@ -40,8 +43,11 @@ pub(crate) fn receive(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
         Err(Errno::AGAIN) if done > 0 => turn.end(done as i64),
         Err(Errno::AGAIN) => wait(turn, asked.object, For::Something),
         Err(Errno::INTR) => Step::GoesOn,
-        // What came before it is told first; the next one finds the error no more, but the end.
-        Err(_) if done > 0 => turn.end(done as i64),
+        // What came before it is told first, and this to the next one.
+        Err(errno) if done > 0 => {
+            socket.broken = Some(errno);
+            turn.end(done as i64)
+        }
         Err(errno) => turn.fail(errno.raw_os_error()),
     }
 }

@@ -4,6 +4,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::{NetAddress, ObjectId};
@@ -89,6 +90,25 @@ fn garbage_on_the_rings_of_one_session_is_answered_and_others_go_on() {
         event,
         Event::Service(SocketEvent::Refused(..)) | Event::Broken(..)
     )));
+}
+
+#[test]
+fn a_reset_behind_as_many_bytes_as_the_loop_takes_at_once_is_told_after_them() {
+    const AT_ONCE: usize = 64 << 10;
+    let mut of = Loop::new();
+    let mut one = of.session();
+    let (listener, address) = of.listener(&mut one, 4);
+    let mut peer = TcpStream::connect(to(address)).unwrap();
+    let socket = of.object(&mut one, accept(listener));
+    peer.write_all(&[7; AT_ONCE]).unwrap();
+    rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+    // A close that does not linger resets also what was not acknowledged yet.
+    std::thread::sleep(Duration::from_millis(50));
+    drop(peer);
+    assert_eq!(of.ask(&mut one, receive(socket, 0, 2 * AT_ONCE)), AT_ONCE as i64);
+    let reset = -i64::from(libc::ECONNRESET);
+    assert_eq!(of.ask(&mut one, receive(socket, 0, 8)), reset);
+    assert_eq!(of.ask(&mut one, receive(socket, 0, 8)), 0, "as the kernel tells it: once");
 }
 
 #[test]

@@ -39,6 +39,10 @@ pub fn make(asked: &Asked) -> Made {
         How::Other if is_other_process(first as i32) => ended(as_asked(asked)),
         How::Other => Made::Plain,
         How::Message(flags) => message(asked, usize::from(flags)),
+        // Those of the calling thread alone are none of an executor's.
+        How::Children(flags) if asked.args[usize::from(flags)] as i32 & libc::__WNOTHREAD != 0 => {
+            Made::Plain
+        }
         How::Children(flags) if asked.args[usize::from(flags)] as i32 & libc::WNOHANG != 0 => {
             ended(as_asked(asked))
         }

@@ -171,15 +171,17 @@ pub fn restore(fd: i32, sets: Sets) -> Option<(u64, ObjectId)> {
     let entry = {
         let mut entries = ENTRIES.lock();
         let at = entries.iter().position(|entry| entry.fds.contains(&fd))?;
+        // Before it is no entry any more: who finds none accepts by the number, as other threads do that
+        // wait for the same queue.
+        for fd in &entries[at].fds {
+            let is_nonblocking = call::is_nonblocking(*fd);
+            if let Ok(copy) = heliostat_base::fd::duplicate(entries[at].real()) {
+                let _ = put(copy.into_raw(), *fd, is_nonblocking, sets);
+            }
+        }
         entries.swap_remove(at)
     };
     count();
-    for fd in &entry.fds {
-        let is_nonblocking = call::is_nonblocking(*fd);
-        if let Ok(copy) = heliostat_base::fd::duplicate(entry.real()) {
-            let _ = put(copy.into_raw(), *fd, is_nonblocking, sets);
-        }
-    }
     Some((entry.epoch, entry.worker))
 }
 
