@@ -24,7 +24,7 @@ def duckdb(far: Far, scale: float) -> Workload:
         words = [sys.executable, Path(tpch.__file__), path, max(1.0, far.bench.seconds)]
         return last_json(far.harness.run(run.side, words, seconds=300, name="duckdb"))["rate"]
 
-    return Workload("TPC-H's queries in DuckDB", "queries/h", lambda _: None, sample, is_server=False, about=f"scale {scale}")
+    return Workload("TPC-H's queries in DuckDB", "queries/h", lambda _: None, sample, is_carried=False, about=f"scale {scale}")
 
 
 def postgres(far: Far, scale: float) -> Workload:
@@ -60,7 +60,7 @@ def postgres(far: Far, scale: float) -> Workload:
             count += len(tpch.QUERIES)
         return 3600 * count / spent
 
-    return Workload("TPC-H's queries in PostgreSQL", "queries/h", start, sample, about=f"scale {scale}")
+    return Workload("TPC-H's queries in PostgreSQL", "queries/h", start, sample, is_carried=False, about=f"scale {scale}")
 
 
 def psql(far: Far, port: int, *words: object) -> str:
