@@ -16,19 +16,27 @@ from remote.work import Far, Run, Workload, found
 POSTGRES_USER = "postgres"
 
 
-def duckdb(far: Far, scale: float) -> Workload:
+def tables(far: Far, scale: float) -> Path:
+    """The tables as a DuckDB file, with those for PostgreSQL beside it; made once."""
     path = far.harness.folder / "tpch.duckdb"
-    tpch.make(path, scale)
+    if not path.exists():
+        tpch.make(path, scale)
+    return path
+
+
+def duckdb(far: Far, scale: float) -> Workload:
+    path = tables(far, scale)
 
     def sample(run: Run, _: object) -> float:
         words = [sys.executable, Path(tpch.__file__), path, max(1.0, far.bench.seconds)]
         return last_json(far.harness.run(run.side, words, seconds=300, name="duckdb"))["rate"]
 
-    return Workload("TPC-H's queries in DuckDB", "queries/h", lambda _: None, sample, is_server=False, about=f"scale {scale}")
+    return Workload("TPC-H's queries in DuckDB", "queries/h", lambda _: None, sample, is_carried=False, about=f"scale {scale}")
 
 
 def postgres(far: Far, scale: float) -> Workload:
     """The server's processes are another user's; the client is remote."""
+    tables(far, scale)
     folder = Path(found("postgres")).parent
     become = ["setpriv", f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--init-groups", "--"]
     queries = far.harness.folder / "queries.sql"
@@ -60,7 +68,7 @@ def postgres(far: Far, scale: float) -> Workload:
             count += len(tpch.QUERIES)
         return 3600 * count / spent
 
-    return Workload("TPC-H's queries in PostgreSQL", "queries/h", start, sample, about=f"scale {scale}")
+    return Workload("TPC-H's queries in PostgreSQL", "queries/h", start, sample, is_carried=False, about=f"scale {scale}")
 
 
 def psql(far: Far, port: int, *words: object) -> str:

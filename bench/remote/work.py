@@ -46,8 +46,8 @@ class Workload:
     unit: str
     start: Callable[[Run], object]
     sample: Callable[[Run, object], float]
-    # It has connections from remote peers.
-    is_server: bool = True
+    # Loops can carry its connections: not those of a server that makes a process for each.
+    is_carried: bool = True
     # What its best partition is to reach, and what a reader should know.
     aim: float | None = None
     about: str = ""

@@ -56,7 +56,7 @@ def start_all(bench: Bench, work: Workload) -> dict[str, tuple[Run, object, list
         return arms
     server = work.start(COVERED)
     arms |= {name: (COVERED, server, words) for name, words in partitions().items()}
-    for name, (words, run) in carried().items() if work.is_server else ():
+    for name, (words, run) in carried().items() if work.is_carried else ():
         bench.harness.call("cores", *words)  # its loops are on the kernel cores that there are when it starts
         arms[name] = (run, work.start(run), words)
         bench.harness.call("cores", "reset")
@@ -106,7 +106,11 @@ def measure_one(bench: Bench, work: Workload, drawn: dict) -> list[Result]:
             raise RuntimeError(f"{work.name}: no connection was carried with {' '.join(run.flags)}")
         return figure
 
+    before = len(bench.harness.programs)
     rounds = bench.alternate(start_all(bench, work), sample)
+    for server in bench.harness.programs[before:]:
+        server.kill()
+        server.process.wait()
     drawn[work.name] = dict(rounds)
     plain = rounds.pop("plain")
     if not rounds:
