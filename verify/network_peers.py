@@ -79,21 +79,53 @@ def paths(harness: Harness, pid: int) -> list[str]:
 
 
 class Receiver:
-    """Reads all that comes on a connection, beside whoever writes to it."""
+    """Reads all that comes on a connection, beside whoever writes to it, and compares it with what is expected."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection, self.seen = connection, hashlib.sha256()
+    def __init__(self, connection: socket.socket, expected: bytes | None = None) -> None:
+        self.connection, self.expected, self.seen = connection, expected, hashlib.sha256()
+        self.count, self.wrong_at, self.found_at, self.error = 0, None, -1, None
         self.thread = threading.Thread(target=self._receive)
         self.thread.start()
 
     def _receive(self) -> None:
-        while part := self.connection.recv(1 << 16):
-            self.seen.update(part)
+        try:
+            while part := self.connection.recv(1 << 16):
+                self.seen.update(part)
+                self._compare(part)
+                self.count += len(part)
+        except OSError as error:
+            self.error = error
+
+    def _compare(self, part: bytes) -> None:
+        if self.expected is None or self.wrong_at is not None:
+            return
+        wanted = self.expected[self.count : self.count + len(part)]
+        if part != wanted:
+            pairs = enumerate(zip(part, wanted, strict=False))
+            at = next((at for at, (came, due) in pairs if came != due), len(wanted))
+            self.wrong_at = self.count + at
+            # Bytes that were lost, or came twice, are found again elsewhere.
+            self.found_at = self.expected.find(part[at : at + 32])
 
     def digest(self, seconds: float | None = None) -> bytes:
         """Waits for the end, or so long; the digest of what has come."""
         self.thread.join(seconds)
         return self.seen.digest()
+
+    def difference(self, seconds: float) -> str:
+        """Waits for the end, however slow, unless nothing comes for so long: how what came differs, or nothing."""
+        seen = -1
+        while self.thread.is_alive() and seen != self.count:
+            seen = self.count
+            self.thread.join(seconds)
+        told = f"{self.count} bytes of {len(self.expected)} came"
+        if self.wrong_at is not None:
+            return f"{told}; the one at {self.wrong_at} is wrong: what is there is that from {self.found_at} on"
+        if self.error is not None:
+            return f"{told}, then {self.error!r}"
+        if self.thread.is_alive():
+            return f"{told}, then nothing for {seconds} s"
+        return "" if self.count == len(self.expected) else f"{told}, then the end"
 
 
 def exchange_megabytes(connection: socket.socket, count: int) -> tuple[str, bytes]:

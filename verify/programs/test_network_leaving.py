@@ -76,6 +76,36 @@ sys.stdin.read()
     assert server.output().strip() == sent.hexdigest()
 
 
+def test_a_protocol_above_tcp_is_asked_of_the_kernel_with_all_that_is_unread_before_it(harness):
+    program = """
+import array, fcntl, socket, sys, termios, time
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+connection.sendall(connection.recv(5))
+queued = array.array("i", [0])
+while queued[0] < 1000:
+    time.sleep(0.01)
+    fcntl.ioctl(connection, termios.FIONREAD, queued)
+try: connection.setsockopt(socket.IPPROTO_TCP, 31, b"no such protocol")  # TCP_ULP
+except OSError as error: print(type(error).__name__, flush=True)
+sys.stdin.readline()
+while part := connection.recv(300): connection.sendall(part)
+"""
+    reading, writing = os.pipe()
+    port, server = start_server(harness, program, stdin=reading)
+    with connect(port) as client:
+        assert ask(client, b"first") == b"first"
+        assert paths(harness, server.pid) == ["delegated"]
+        unread = random.Random(5).randbytes(1000)
+        client.sendall(unread)
+        kernel_view.wait_until(lambda: server.output(), 60, "the kernel's answer")
+        assert paths(harness, server.pid) == ["native"]
+        os.write(writing, b"\n")
+        assert client.recv(1000, socket.MSG_WAITALL) == unread
+        assert ask(client, b"and then") == b"and then"
+    os.close(writing)
+
+
 def test_an_inherited_connection_is_the_kernels_after_exec(harness):
     program = """
 import os, socket, sys

@@ -28,7 +28,12 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
         }
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => set_delay(fd, index, NODELAY, value),
         (libc::IPPROTO_TCP, libc::TCP_CORK) => set_delay(fd, index, CORK, value),
-        (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
+        // What is unread in the ring is the protocol's too (kTLS), and comes back in front of what follows.
+        (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR) => {
+            demote::leave_at_once(fd, index, Native::Option);
+            None
+        }
+        (libc::IPPROTO_TCP, libc::TCP_MD5SIG) => {
             demote::leave(fd, index, Native::Option);
             None
         }

@@ -65,7 +65,7 @@ pub fn take_back(connection: Connection<'_>, is_complete: bool) -> TakenBack {
 
 /// Stops the loop, and puts the socket and what was not sent in its place. Nobody reads or writes meanwhile.
 fn move_back(connection: Connection<'_>, hidden: i32, is_complete: bool) -> TakenBack {
-    let Connection { socket, stream, .. } = connection;
+    let Connection { fd, socket, stream } = connection;
     let mut receiver = socket.receiver.lock();
     let _reading = side_lock::enter(socket, stream, Half::Reading);
     let mut sender = socket.sender.lock();
@@ -79,6 +79,7 @@ fn move_back(connection: Connection<'_>, hidden: i32, is_complete: bool) -> Take
     stream.outgoing.push();
     let mut rest = stream.outgoing.take_back().unwrap_or_default();
     let _ = stream.outgoing.account(rest.len() as u64);
+    wake_sleepers(fd);
     put_back(connection, hidden);
     sender.stream = None;
     rest.drain(..send_rest(hidden, &rest));
@@ -86,7 +87,7 @@ fn move_back(connection: Connection<'_>, hidden: i32, is_complete: bool) -> Take
     if rest.is_empty() && socket.write_shut.load(Relaxed) {
         let _ = call::shutdown(hidden, libc::SHUT_WR);
     }
-    forget_shadow(socket, stream);
+    forget_shadow(socket);
     let is_read = stream.incoming.unread() == Ok(0);
     match (rest.is_empty(), is_read || !is_complete) {
         (true, true) if is_read => {
@@ -144,7 +145,7 @@ fn stop_loop(connection: Connection<'_>) -> bool {
         is_taken
     };
     let is_taken = takes();
-    // Also where it is taken: a thread that sleeps on the shadow keeps it open, and is woken by its far end.
+    // Also where it is taken: the loop lets go of its ends then.
     stream.outgoing.count_bell();
     if call::send(fd, &[0], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).is_err() {
         stream.outgoing.uncount_bell();
@@ -185,19 +186,31 @@ fn recover(hidden: i32, socket: &Socket, stream: &Stream) -> Result<(), Corrupt>
     Ok(())
 }
 
-/// Every number of this process that was the shadow's is the socket's. A child of vfork has numbers of
-/// its own, of which no table knows.
+/// Threads that sleep on the shadow keep it open. Its far end would wake them, but for a loop that is stopped.
+fn wake_sleepers(shadow: i32) {
+    if !owner::is_borrowed() {
+        let _ = call::shutdown(shadow, libc::SHUT_RDWR);
+    }
+}
+
+/// Every number of this process that was the shadow's is the socket's, and no bell is expected any more:
+/// both at once for threads that take bells off, since what they took next would be payload. A child of
+/// vfork has numbers of its own, of which no table knows.
 fn put_back(connection: Connection<'_>, hidden: i32) {
-    if owner::is_borrowed() {
-        return put(hidden, connection.fd);
-    }
+    let Connection { fd, socket, stream } = connection;
     let index = connection.index();
-    watch::life::withdraw_shadow(index);
-    for (number, kind) in table::walk(0, u32::MAX) {
-        if kind == DescriptorKind::Socket(index) {
-            put(hidden, number);
-        }
+    if !owner::is_borrowed() {
+        watch::life::withdraw_shadow(index); // locks that are held where bells are taken off
     }
+    let _alone = socket.draining.lock();
+    if owner::is_borrowed() {
+        put(hidden, fd);
+    } else {
+        table::walk(0, u32::MAX)
+            .filter(|(_, kind)| *kind == DescriptorKind::Socket(index))
+            .for_each(|(number, _)| put(hidden, number));
+    }
+    stream.incoming.bells_drained(stream.incoming.bells_pending());
 }
 
 /// What lay in the outgoing lane, in front of all that the program writes from now on: how much of it the
@@ -229,9 +242,8 @@ fn widen(hidden: i32) {
     }
 }
 
-/// The shadow is gone, and with it its bells and its end, which were none of the connection's.
-fn forget_shadow(socket: &Socket, stream: &Stream) {
-    stream.incoming.bells_drained(stream.incoming.bells_pending());
+/// The shadow is gone, and with it its end, which was none of the connection's.
+fn forget_shadow(socket: &Socket) {
     for flag in [&socket.shadow_ended, &socket.end_settled, &socket.doubted] {
         flag.store(false, Release);
     }
