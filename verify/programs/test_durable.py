@@ -276,6 +276,64 @@ def test_a_failed_flush_is_told_and_what_rested_on_it_is_never_seen(harness, stu
     assert [what for _, what in said(other)] == ["byte", "reset"]
 
 
+# A flush that fails; what the program does next, before it has heard of that.
+FAILED = """
+import errno, os, sys
+way, folder = sys.argv[1:]
+os.chdir(folder)
+acts = {
+    "rename": lambda: os.rename("log.durable", "other"),
+    "unlink": lambda: os.unlink("other"),
+    "link": lambda: os.link("log.durable", "new"),
+    "folder": lambda: os.mkdir("new"),
+    "cut": lambda: os.truncate("other", 0),
+    "emptied": lambda: os.open("other", os.O_WRONLY | os.O_TRUNC),
+    "made": lambda: os.open("new", os.O_WRONLY | os.O_CREAT),
+    "image": lambda: os.execv("/bin/touch", ["touch", "new"]),
+    "spawned": lambda: os.waitpid(os.posix_spawn("/bin/touch", ["touch", "new"], {}), 0),
+    "signal": lambda: os.kill(os.getppid(), 0),
+    "asked": lambda: os.stat("other"),
+    "end": lambda: os._exit(0),
+}
+file = os.open("log.durable", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.write(file, b"x")
+os.fdatasync(file)
+try:
+    acts[way]()
+    answer = "done"
+except OSError as error:
+    answer = errno.errorcode[error.errno]
+try:
+    os.fdatasync(file)
+except OSError as error:
+    print(answer, errno.errorcode[error.errno])
+"""
+CHANGES = ["rename", "unlink", "link", "folder", "cut", "emptied", "made", "image", "spawned", "signal"]
+
+
+def left_by_failed(harness: Harness, stub: Path, way: str, folder: Path) -> Program:
+    """What a program came to that did this after a flush that has failed; the folder is as it was."""
+    (folder / "other").write_text("good")
+    program = harness.start(Side.HELIOSTAT, [sys.executable, "-c", FAILED, way, folder], env=environment(stub, HELIOSTAT_TEST_FLUSH_FAILS=1))
+    program.process.wait(60)
+    assert (folder / "other").read_text() == "good"
+    assert {path.name for path in folder.iterdir()} == {"other", "log.durable"}
+    return program
+
+
+@pytest.mark.parametrize("way", CHANGES)
+def test_after_a_failed_flush_nothing_changes_before_it_has_been_told(harness, stub, tmp_path, way):
+    program = left_by_failed(harness, stub, way, tmp_path)
+    assert program.output().split() == ["EIO", "EIO"], program.errors()
+
+
+def test_after_a_failed_flush_the_program_may_ask_and_does_not_end_well(harness, stub, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    assert left_by_failed(harness, stub, "asked", tmp_path / "a").output().split() == ["done", "EIO"]
+    assert left_by_failed(harness, stub, "end", tmp_path / "b").process.returncode == os.EX_IOERR
+
+
 def explained(harness: Harness, pid: int) -> dict:
     answer = json.loads(harness.call("explain", str(pid), "--json"))
     return answer["unheld_reasons"]

@@ -8,7 +8,7 @@ use heliostat_abi::code::Unheld;
 use heliostat_abi::place::{DURABLE_LOG_VARIABLE, DURABLE_VARIABLE};
 use heliostat_base::call as kernel;
 use heliostat_base::process::is_single_threaded;
-use heliostat_base::sys::{Errno, Sysno};
+use heliostat_base::sys::Sysno;
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::flush::{self, names, Asked};
@@ -18,7 +18,7 @@ use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread;
 
 use crate::call::Call;
-use crate::{alone, harmless, kept, mappings};
+use crate::{alone, failed, harmless, kept, mappings};
 
 /// Where the kernel lists what is mapped.
 const MAPS: &str = "/proc/self/maps";
@@ -62,8 +62,8 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
     }
     let number = call.frame.rax as u32;
     let kind = Sysno::new(number as usize)?;
-    if let Some(errno) = refused(kind, call) {
-        return Some(call.answer(Some(Err(errno))));
+    if let Some(refused) = refuse_after_failure(kind, call) {
+        return Some(refused);
     }
     if flush::is_kept() && kept::is_changed_by(kind, call) {
         commit::settle();
@@ -71,36 +71,24 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
     }
     if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
         await_flush(kind, call);
-        // What has been waited for may have failed.
-        return refused(kind, call).map(|errno| call.answer(Some(Err(errno))));
     }
-    None
+    // What has been waited for may have failed.
+    let refused = refuse_after_failure(kind, call);
+    if refused.is_none() && flush::is_untold() {
+        failed::before_end(kind, call);
+    }
+    refused
 }
 
-/// The error of a call that writes, after a flush has failed: to that file for good, and to anything else
-/// until the program has been told.
-fn refused(kind: Sysno, call: &Call<'_>) -> Option<Errno> {
-    let fd = match kind {
-        Sysno::write | Sysno::writev | Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2 => {
-            call.int(0)
-        }
-        Sysno::sendto | Sysno::sendmsg | Sysno::sendmmsg | Sysno::sendfile => call.int(0),
-        Sysno::copy_file_range | Sysno::splice => call.int(2),
-        Sysno::tee | Sysno::vmsplice | Sysno::ftruncate | Sysno::fallocate => call.int(0),
-        _ => return None,
-    };
-    match flush::failure(fd) {
-        Some(errno) => Some(errno),
-        // A connection that could be held back for is cut off instead.
-        None if flush::is_untold() && !direct(fd).is_some_and(|it| unflushed::can_hold(it, 0)) => {
-            Some(Errno(libc::EIO))
-        }
-        None => None,
+fn refuse_after_failure(kind: Sysno, call: &mut Call<'_>) -> Option<Verdict> {
+    if !flush::has_failed() {
+        return None;
     }
+    failed::refused(kind, call).map(|errno| call.answer(Some(Err(errno))))
 }
 
 /// Whether this call lets nothing out, or what it does is held back.
-fn goes_on(kind: Sysno, call: &Call<'_>) -> bool {
+pub(crate) fn goes_on(kind: Sysno, call: &Call<'_>) -> bool {
     let fd = call.int(0);
     match kind {
         // A direct connection: bytes are read from memory, and a call that finds none settles itself.
@@ -171,7 +159,7 @@ fn await_flush(kind: Sysno, call: &Call<'_>) {
     }
 }
 
-fn direct(fd: i32) -> Option<u32> {
+pub(crate) fn direct(fd: i32) -> Option<u32> {
     match table::kind(fd) {
         DescriptorKind::Socket(index) if !socket::at(index).is_native() => Some(index),
         _ => None,

@@ -12,7 +12,8 @@
 //! - `uring`: rings of the program's own
 //! - `files`: opening, reading and seeking files
 //! - `fault`, `fault_action`: the signals of memory that is not there, and who hears of them
-//! - `durable`, `harmless`: files whose flush is not waited for, and which calls wait in its stead
+//! - `durable`, `harmless`: files whose flush is not waited for, and which calls wait in its stead;
+//!   `failed`: which are refused after one that has failed
 //! - `offload`: calls that executors on kernel cores make
 //! - `sealed`: what sealed programs need not ask their supervisor
 //! - `signal`, `actions`: what the program sets for signals; `handler`: the entry in front of its
@@ -27,6 +28,7 @@ mod dispatch;
 mod durable;
 mod environment;
 mod events;
+mod failed;
 mod fault;
 mod fault_action;
 mod files;

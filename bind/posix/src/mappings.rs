@@ -8,6 +8,7 @@ use heliostat_abi::code::Unheld;
 use heliostat_base::call as kernel;
 use heliostat_base::sync::AtomicBool;
 use heliostat_base::sync::Ordering::Relaxed;
+use heliostat_base::sys::Errno;
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::flush::{self, names};
 use heliostat_stub_posix::net::commit;
@@ -60,6 +61,10 @@ pub fn mmap(call: &mut Call<'_>) -> Verdict {
     }
     if is_shared(fd, flags) || flags & libc::MAP_ANONYMOUS == 0 && !is_local(fd) {
         give_up(Unheld::Shared);
+        if flush::is_untold() {
+            // Its stores could not be refused.
+            return call.answer(Some(Err(Errno(libc::EIO))));
+        }
     }
     if flags & libc::MAP_FIXED != 0 && holds_files() && flush::is_busy() {
         commit::settle();

@@ -101,6 +101,12 @@ pub fn forget_logged() {
     }
 }
 
+/// True after a failed flush.
+#[inline(always)]
+pub fn has_failed() -> bool {
+    WORD.load(Relaxed) & FAILED != 0
+}
+
 /// True after a failed flush that the program does not know of: nothing may leave it.
 pub fn is_untold() -> bool {
     WORD.load(Relaxed) & UNTOLD != 0
