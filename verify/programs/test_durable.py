@@ -334,6 +334,40 @@ def test_after_a_failed_flush_the_program_may_ask_and_does_not_end_well(harness,
     assert left_by_failed(harness, stub, "end", tmp_path / "b").process.returncode == os.EX_IOERR
 
 
+# A flush that fails, and then the file has another name, or flushes are held back for no more.
+TOLD_LATE = """
+import errno, mmap, os, sys
+way, folder = sys.argv[1:]
+os.chdir(folder)
+file = os.open("log.durable", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.write(file, b"x")
+os.fdatasync(file)
+if way == "shared":
+    try:
+        mmap.mmap(-1, 4096)
+    except OSError:
+        pass
+os.stat(".")  # waits for the flush
+told = []
+for turn in range(2):
+    try:
+        os.fdatasync(file)
+        told.append("done")
+    except OSError as error:
+        told.append(errno.errorcode[error.errno])
+    if turn == 0 and way == "named":
+        os.rename("log.durable", "other")
+print(*told)
+"""
+
+
+@pytest.mark.parametrize("way", ["named", "shared"])
+def test_a_failed_flush_is_told_whatever_the_file_is_by_now(harness, stub, tmp_path, way):
+    failing = environment(stub, HELIOSTAT_TEST_FLUSH_FAILS=1)
+    program = harness.run(Side.HELIOSTAT, [sys.executable, "-c", TOLD_LATE, way, tmp_path], env=failing)
+    assert program.output().split() == ["EIO", "EIO"], program.errors()
+
+
 def explained(harness: Harness, pid: int) -> dict:
     answer = json.loads(harness.call("explain", str(pid), "--json"))
     return answer["unheld_reasons"]

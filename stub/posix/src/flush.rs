@@ -140,6 +140,10 @@ pub enum Asked {
 
 /// fdatasync(2) where `is_data`, fsync(2) otherwise.
 pub fn ask(fd: i32, is_data: bool) -> Asked {
+    // Whatever its name is by now, and whatever the program has done since: the kernel tells it no more.
+    if let Some(errno) = failure(fd) {
+        return Asked::Failed(errno);
+    }
     let _critical = Critical::enter();
     let mut room = [0u8; names::PATH_BYTES_MAX];
     let Some((path, is_detecting)) = names::durable_path(fd, &mut room) else {
@@ -180,11 +184,8 @@ fn refusal(fd: i32) -> Option<Unheld> {
 
 fn begin(fd: i32, is_data: bool, (path, is_detecting): (&[u8], bool)) -> Result<Asked, Unheld> {
     let Some(identity) = call::identity(fd) else { return Ok(Asked::Kernel) };
-    if WORD.load(Relaxed) & FAILED != 0 {
-        return match state::failure_of(identity) {
-            Some(errno) => Ok(Asked::Failed(errno)),
-            None => Err(Unheld::Failed),
-        };
+    if has_failed() {
+        return Err(Unheld::Failed);
     }
     judge(fd, identity, is_detecting)?;
     match state::begin(files::File { fd, is_data, identity }, path) {
@@ -217,7 +218,7 @@ pub fn note_overwritten(fd: i32) {
 
 /// The error that a call on `fd` ends with because a flush of that file has failed.
 pub fn failure(fd: i32) -> Option<Errno> {
-    if WORD.load(Relaxed) & FAILED == 0 {
+    if !has_failed() {
         return None;
     }
     let _critical = Critical::enter();
