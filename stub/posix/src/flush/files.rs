@@ -62,31 +62,48 @@ impl Files {
     }
 }
 
-/// Files whose flush has failed, and how. A full table refuses the last one's error to others too.
+/// Files whose flush has failed, and how. Of more than there is room for nobody knows which they are:
+/// each file that is not known has failed as the last of them, and not all are ever told.
 pub struct Failures {
-    list: [Option<((u64, u64), Errno)>; 2 * FILES_MAX],
+    list: [Option<Failure>; 2 * FILES_MAX],
+    more: Option<Errno>,
+}
+
+#[derive(Clone, Copy)]
+struct Failure {
+    identity: (u64, u64),
+    errno: Errno,
+    is_told: bool,
 }
 
 impl Failures {
     /// None yet.
     pub const fn new() -> Self {
-        Self { list: [None; 2 * FILES_MAX] }
+        Self { list: [None; 2 * FILES_MAX], more: None }
     }
 
-    /// Notes one.
+    /// Notes one, which the program does not know of.
     pub fn add(&mut self, identity: (u64, u64), errno: Errno) {
-        let known = |place: &&mut Option<((u64, u64), Errno)>| {
-            place.is_none_or(|(other, _)| other == identity)
-        };
-        if let Some(place) = self.list.iter_mut().find(known) {
-            *place = Some((identity, errno));
+        let is_its =
+            |place: &&mut Option<Failure>| place.is_none_or(|known| known.identity == identity);
+        match self.list.iter_mut().find(is_its) {
+            Some(place) => *place = Some(Failure { identity, errno, is_told: false }),
+            None => self.more = Some(errno),
         }
     }
 
-    /// How the flush of a file has failed.
-    pub fn of(&self, identity: (u64, u64)) -> Option<Errno> {
-        let found = self.list.iter().flatten().find(|(other, _)| *other == identity);
-        found.map(|(_, errno)| *errno)
+    /// How the flush of a file has failed, which the program is told.
+    pub fn tell(&mut self, identity: (u64, u64)) -> Option<Errno> {
+        let found = self.list.iter_mut().flatten().find(|known| known.identity == identity);
+        found.map_or(self.more, |known| {
+            known.is_told = true;
+            Some(known.errno)
+        })
+    }
+
+    /// Whether the program knows of each.
+    pub fn are_told(&self) -> bool {
+        self.more.is_none() && self.list.iter().flatten().all(|known| known.is_told)
     }
 }
 
@@ -113,6 +130,28 @@ mod tests {
         let mut failures = Failures::new();
         failures.add((1, 7), Errno(libc::EIO));
         failures.add((1, 7), Errno(libc::ENOSPC));
-        assert_eq!((failures.of((1, 7)), failures.of((2, 7))), (Some(Errno(libc::ENOSPC)), None));
+        assert_eq!(
+            (failures.tell((1, 7)), failures.tell((2, 7))),
+            (Some(Errno(libc::ENOSPC)), None)
+        );
+    }
+
+    #[test]
+    fn all_are_told_when_each_is() {
+        let (mut failures, eio) = (Failures::new(), Errno(libc::EIO));
+        failures.add((1, 7), eio);
+        failures.add((1, 8), eio);
+        assert_eq!((failures.tell((1, 7)), failures.are_told()), (Some(eio), false));
+        assert_eq!((failures.tell((1, 8)), failures.are_told()), (Some(eio), true));
+        failures.add((1, 7), eio);
+        assert!(!failures.are_told(), "it has failed once more");
+    }
+
+    #[test]
+    fn of_more_than_there_is_room_for_every_file_counts_as_one() {
+        let (mut failures, eio) = (Failures::new(), Errno(libc::EIO));
+        (0..=2 * FILES_MAX as u64).for_each(|number| failures.add((1, number), eio));
+        (0..=2 * FILES_MAX as u64).for_each(|number| _ = failures.tell((1, number)));
+        assert_eq!((failures.tell((9, 9)), failures.are_told()), (Some(eio), false));
     }
 }

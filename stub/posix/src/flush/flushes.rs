@@ -50,6 +50,8 @@ pub struct Checkpoint {
     to: Position,
     left: usize,
     has_failed: bool,
+    /// By place: by then another may be kept there.
+    files: [(u64, u64); FILES_MAX],
 }
 
 /// All of it.
@@ -249,12 +251,13 @@ impl Flushes {
         if !self.has_ring() {
             return;
         }
-        let mut left = 0;
+        let (mut left, mut files) = (0, [(0, 0); FILES_MAX]);
         for (place, kept) in self.log.kept.iter().enumerate().filter(|(_, it)| it.has_entries) {
+            files[place] = (kept.birth.device, kept.birth.inode);
             left += usize::from(self.sink.begin(kept.reader.as_raw_fd(), true, FILES_MAX + place));
         }
         let wanted = self.log.kept.iter().filter(|it| it.has_entries).count();
-        self.checkpoint = Some(Checkpoint { to, left, has_failed: left < wanted });
+        self.checkpoint = Some(Checkpoint { to, left, has_failed: left < wanted, files });
     }
 
     fn land_checkpoint(&mut self, place: usize, answer: Result<(), Errno>) {
@@ -262,8 +265,7 @@ impl Flushes {
         checkpoint.left = checkpoint.left.saturating_sub(1);
         if let Err(errno) = answer {
             checkpoint.has_failed = true;
-            let birth = self.log.kept.iter().nth(place).map(|it| it.birth);
-            let identity = birth.map_or((0, 0), |birth| (birth.device, birth.inode));
+            let identity = checkpoint.files[place % FILES_MAX];
             self.fail(identity, errno, ISSUED.load(Relaxed) + 1);
         }
     }

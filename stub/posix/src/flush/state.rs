@@ -243,10 +243,12 @@ pub fn rest() {
     }
 }
 
-/// How the flush of a file has failed; who asks tells the program.
+/// How the flush of a file has failed; who asks tells the program, which may write again when it has been
+/// told of every one.
 pub fn failure_of(identity: (u64, u64)) -> Option<Errno> {
-    let found = STATE.lock().failures.of(identity);
-    if found.is_some() {
+    let mut state = STATE.lock();
+    let found = state.failures.tell(identity);
+    if found.is_some() && state.failures.are_told() {
         clear(UNTOLD);
     }
     found
