@@ -236,6 +236,10 @@ impl Flushes {
         if let Err((identity, errno)) = self.log.forget() {
             self.fail(identity, errno, DONE.load(Relaxed) + 1);
         }
+        if !self.log.is_open() {
+            // It has failed meanwhile, and tells no end any more; its files were flushed.
+            self.order.leave_log(self.files_done);
+        }
         clear(KEPT);
     }
 
@@ -286,4 +290,19 @@ fn now() -> u64 {
     return clock::monotonic_ns();
     #[cfg(not(feature = "flush-faults"))]
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_waits_for_a_log_that_was_given_up_when_it_was_to_be_emptied() {
+        let mut flushes = Flushes::new();
+        flushes.order.issue(Wait::Log(100), 0);
+        assert_eq!(flushes.log.progress(), Ok(0), "as of a log that is not open");
+        flushes.forget_logged();
+        assert_eq!(flushes.order.land(flushes.files_done, 0, u64::MAX), 1);
+        assert!(flushes.order.is_empty());
+    }
 }

@@ -124,6 +124,11 @@ impl LogSink {
         why.map_or(Ok(()), |why| Err(if was_lost { Unlogged::LogFailed } else { why }))
     }
 
+    /// Whether it tells what is durable.
+    pub fn is_open(&self) -> bool {
+        matches!(self.place, Place::Open(_))
+    }
+
     fn log(&self) -> Option<&Log> {
         match &self.place {
             Place::Open(used) => Some(&used.log),
