@@ -51,6 +51,10 @@ static void ready_ring(void) {
     memset(&is, 0, sizeof is);
     check(syscall(SYS_io_uring_setup, 1, &is), "io_uring");
 }
+static void ready_aio(void) {
+    unsigned long it = 0;
+    check(syscall(SYS_io_setup, 1, &it), "io_setup");
+}
 static void ready_shared(void) { page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); }
 static void ready_memfd(void) {
     int it = check(memfd_create("m", 0), "memfd");
@@ -109,6 +113,7 @@ static const struct way ways[] = {
     {"waits_code", 0, ready_code, 0, 0},
     {"waits_code_later", 0, ready_code_later, 0, 0},
     {"waits_ring", 0, ready_ring, 0, 0},
+    {"waits_aio", 0, ready_aio, 0, 0},
     {"waits_shared", 0, ready_shared, 0, 0},
     {"waits_memfd", 0, ready_memfd, 0, 0},
     {"waits_device", 0, ready_device, 0, 0},

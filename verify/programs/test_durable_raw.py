@@ -20,7 +20,7 @@ from heliostat_run import Harness, Program, Side
 SOURCE = Path(__file__).with_name("durable_raw_ways.c")
 DELAY = 0.15
 # Of what is done before the flush, the reason that `heliostat explain` names.
-REASONS = {"code": "Uncaught", "code_later": "Uncaught", "ring": "Ring"}
+REASONS = {"code": "Uncaught", "code_later": "Uncaught", "ring": "Ring", "aio": "Ring"}
 # That one is ended by a signal, as it would be plainly.
 ENDED = {"seen_end_by_mask"}
 

@@ -233,6 +233,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::clone | Sysno::fork => spawn::fork(call),
         Sysno::execve | Sysno::execveat => spawn::exec(call),
         Sysno::exit_group => spawn::exit(call),
+        Sysno::io_setup => uring::aio(call),
         Sysno::io_uring_setup => uring::setup(call),
         Sysno::io_uring_enter => uring::enter(call),
         Sysno::io_uring_register => uring::register(call),
