@@ -21,6 +21,10 @@ pub(super) enum Pause {
 /// has run within the call, of which the kernel does not know.
 #[cold]
 pub(super) fn sleep_undecided(socket: &Socket, blocked: &Blocked) -> bool {
+    if flush::is_busy() {
+        // Nobody else publishes what is held back, for which this call's peer may wait.
+        commit::settle();
+    }
     let sleeps = !blocked.is_interrupted();
     match sleeps {
         true => blocked.began.sleep(clock::monotonic_ns()),
