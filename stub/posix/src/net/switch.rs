@@ -30,7 +30,7 @@ use super::early;
 use super::early::proof::{self, Proof};
 use super::side_lock::{self, Half};
 use super::socket::{self, Connection, Socket, Stage};
-use super::{report_line, shadow, watch};
+use super::{report_line, shadow, unflushed, watch};
 use crate::report;
 use crate::thread::Critical;
 
@@ -204,6 +204,8 @@ enum Bell {
 fn switch_outgoing(connection: Connection<'_>, bell: Bell) {
     let Connection { fd, socket, stream } = connection;
     let mut sender = socket.sender.lock();
+    // Another thread may have written since all was settled.
+    unflushed::see_through(connection, &mut sender);
     if sender.stream.take().is_none() {
         return;
     }

@@ -115,6 +115,18 @@ pub(super) fn hold(
     Ok(Held::Bytes(bytes))
 }
 
+/// Waits for the flush of what this connection holds back, and publishes it, before it is switched: what
+/// follows goes by the shadow. Under the sender's lock.
+pub(super) fn see_through(connection: Connection<'_>, half: &mut Sender) {
+    if half.stream.is_none() || half.cache.unpublished() == 0 {
+        return;
+    }
+    flush::finish();
+    if let Published::Bytes(bytes) = publish_due(connection, half) {
+        _ = ring(connection, bytes);
+    }
+}
+
 enum Published {
     Bytes(u64),
     CutOff,
