@@ -60,14 +60,18 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
     if call.frame.rounds > 0 || thread::is_in_section() {
         return None;
     }
+    flush::end_change();
     let number = call.frame.rax as u32;
     let kind = Sysno::new(number as usize)?;
     if let Some(refused) = refuse_after_failure(kind, call) {
         return Some(refused);
     }
-    if flush::is_kept() && kept::is_changed_by(kind, call) {
-        commit::settle();
-        flush::forget_logged();
+    if flush::has_log() && kept::is_changed_by(kind, call) {
+        flush::begin_change();
+        if flush::is_kept() {
+            commit::settle();
+            flush::forget_logged();
+        }
     }
     if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
         await_flush(kind, call);

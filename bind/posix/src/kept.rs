@@ -28,6 +28,8 @@ pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
         return false;
     }
     let keeps = |fd: i32| u32::try_from(fd).is_ok_and(|fd| flush::keeps_any(fd, fd));
+    // What is made of a file that is not kept yet could be missed when it is.
+    let may_keep = |fd: i32| keeps(fd) || !flush::is_kept() && kernel::is_regular_file(fd);
     match kind {
         kind if ALWAYS.contains(&kind) => true,
         Sysno::open => opens_to_change(call.int(1)),
@@ -36,10 +38,11 @@ pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
         Sysno::open_by_handle_at => opens_to_change(call.int(2)),
         // Some move extents, or share them (FICLONE).
         Sysno::ioctl => kernel::is_regular_file(call.int(0)),
-        Sysno::close | Sysno::dup => keeps(call.int(0)),
-        Sysno::dup2 | Sysno::dup3 => keeps(call.int(0)) || keeps(call.int(1)),
+        Sysno::close => keeps(call.int(0)),
+        Sysno::dup => may_keep(call.int(0)),
+        Sysno::dup2 | Sysno::dup3 => may_keep(call.int(0)) || keeps(call.int(1)),
         Sysno::close_range => flush::keeps_any(call.int(0) as u32, call.int(1) as u32),
-        Sysno::fcntl => changes_descriptor(call, || keeps(call.int(0))),
+        Sysno::fcntl => changes_descriptor(call, || may_keep(call.int(0))),
         Sysno::write | Sysno::writev => is_in_the_middle(call.int(0), None),
         // Of several that append, one number is known.
         Sysno::pwritev2 if call.int(5) & RWF_NOAPPEND != 0 => kernel::is_regular_file(call.int(0)),

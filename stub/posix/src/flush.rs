@@ -5,6 +5,7 @@
 //! their order, by number: ticket. `names` tells which files are meant, `files` the few that one flush
 //! takes along, `sink` flushes files and `log` appends to a log instead, `kept` says what is in that,
 //! `order` what each ticket waits for, `flushes` brings them together, `state` is how the others see it, `own` lists the stub's descriptors.
+//! `changing` knows of calls that are about to make wrong what the log counts on.
 //! `detect` finds files by how they are used, `worth` those that gain nothing; `place` is where the log lies.
 //! Who holds back what is elsewhere (`net::unflushed`, and the gate in `bind/posix`).
 //!
@@ -13,6 +14,7 @@
 //! made by the wait itself, which spares waking a kernel thread, or is begun when the wait has found
 //! other work to do.
 
+mod changing;
 mod detect;
 mod files;
 mod flushes;
@@ -45,8 +47,8 @@ pub use state::{
     wait,
 };
 
+pub use changing::{begin as begin_change, end as end_change};
 pub use own::{each as own_fds, owns};
-pub use place::set as set_log;
 pub use tickets::Unflushed;
 pub use worth::{note_awaited, note_held};
 
@@ -58,6 +60,11 @@ const UNTOLD: u32 = 1 << 1;
 const FAILED: u32 = 1 << 2;
 /// The log is kept for some file: calls that would change what it counts on are looked for.
 const KEPT: u32 = 1 << 3;
+
+/// There is a log.
+const LOG: u32 = 1 << 4;
+/// A call is under way that changes what the log counts on.
+const CHANGING: u32 = 1 << 5;
 
 static WORD: AtomicU32 = AtomicU32::new(0);
 /// Why no file of this program is held back for; 0 while that is not so.
@@ -73,6 +80,18 @@ pub fn is_watched() -> bool {
 #[inline(always)]
 pub fn is_busy() -> bool {
     WORD.load(Relaxed) & BUSY != 0
+}
+
+/// Sets where the log lies, once, at start: a path, or `/store/NAME`.
+pub fn set_log(path: std::path::PathBuf) {
+    place::set(path);
+    raise(LOG);
+}
+
+/// True where there is a log.
+#[inline(always)]
+pub fn has_log() -> bool {
+    WORD.load(Relaxed) & LOG != 0
 }
 
 /// True while the log is kept for some file.

@@ -8,7 +8,7 @@ use heliostat_base::call::{self, Birth};
 use heliostat_base::fd::OwnedFd;
 
 use super::files::FILES_MAX;
-use super::own;
+use super::{changing, own};
 
 /// One file. It is written at its end only, as far as this process is concerned.
 pub struct Kept {
@@ -58,7 +58,7 @@ impl KeptFiles {
         if call::is_record_locked(fd) {
             return Err(Unlogged::Locked);
         }
-        if is_written_by_another(fd, birth) {
+        if changing::is_any() || is_written_by_another(fd, birth) {
             return Err(Unlogged::NotAppended);
         }
         flush_name(path)?;
@@ -121,6 +121,7 @@ mod tests {
     #[test]
     fn a_file_is_kept_unless_somebody_may_write_in_its_middle() {
         use std::os::unix::ffi::OsStrExt;
+        let _alone = changing::ALONE.lock();
         let path = std::env::temp_dir().join(format!("heliostat-kept-{}", std::process::id()));
         let file = OpenOptions::new().create(true).append(true).open(&path).expect("made");
         let (birth, bytes) = call::birth(file.as_raw_fd()).expect("told");
@@ -130,6 +131,9 @@ mod tests {
         let other = OpenOptions::new().write(true).open(&path).expect("opened");
         assert_eq!(add(&mut kept), Err(Unlogged::NotAppended));
         drop(other);
+        changing::begin();
+        assert_eq!(add(&mut kept), Err(Unlogged::NotAppended), "a call could open it just now");
+        changing::end();
         assert_eq!(add(&mut kept), Ok(()));
         let reader = kept.of(birth).map(|it| it.reader.as_raw_fd()).expect("kept");
         assert!(own::owns(reader));

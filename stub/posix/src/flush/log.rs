@@ -328,6 +328,7 @@ mod tests {
 
     #[test]
     fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
+        let _alone = super::super::changing::ALONE.lock();
         let stem = format!("heliostat-log-sink-{}", std::process::id());
         let (log_path, path) =
             (std::env::temp_dir().join(&stem), std::env::temp_dir().join(stem + ".aof"));

@@ -17,7 +17,7 @@ use super::files::{File, Files};
 use super::flushes::faults;
 use super::flushes::{Flight, Flushes, DONE, ENDS, FAILED_FROM, ISSUED, SLEEPERS};
 use super::sink::{self, FileSink};
-use super::{clear, detect, own, worth, BUSY, KEPT, UNTOLD};
+use super::{changing, clear, detect, own, worth, BUSY, KEPT, UNTOLD};
 
 /// A program that waits so soon after it has asked is one whose waits flush.
 const SOON_NS: u64 = 1_000_000;
@@ -257,6 +257,7 @@ pub fn failure_of(identity: (u64, u64)) -> Option<Errno> {
 /// In the child of a fork: what the parent has begun is the parent's.
 pub fn reset_in_forked_child() {
     STATE.reset_in_forked_child();
+    changing::reset_in_forked_child();
     detect::reset_in_forked_child();
     worth::reset_in_forked_child();
     let mut state = STATE.lock();
