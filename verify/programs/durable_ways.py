@@ -19,6 +19,8 @@ import threading
 import time
 
 ROUNDS = 3
+# Seconds of calls that look, and do nothing else.
+YIELDED = 2
 
 
 def flushed(file: int) -> tuple[float, float]:
@@ -175,6 +177,12 @@ class Ways:
         time.sleep(0.3)
         self.connection.recv(1)
 
+    def direct_send_then_yield(self) -> None:
+        self.connection.send(b"!")
+        ends = time.monotonic() + YIELDED
+        while time.monotonic() < ends:
+            os.sched_yield()
+
     def direct_send_of_thread(self) -> None:
         thread = threading.Thread(target=self.connection.send, args=(b"!",))
         thread.start()
@@ -204,7 +212,7 @@ class Ways:
 
 
 # These can be done once only.
-ONCE = {"end", "image", "direct_shut", "direct_closed", "direct_then_native", "direct_left_before", "lock_released"}
+ONCE = {"end", "direct_send_then_yield", "image", "direct_shut", "direct_closed", "direct_then_native", "direct_left_before", "lock_released"}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import durable_stub
 import kernel_view
 import pytest
-from durable_ways import ONCE, ROUNDS, Ways
+from durable_ways import ONCE, ROUNDS, YIELDED, Ways
 from heliostat_run import BINARY, Harness, Program, Side
 
 HERE = Path(__file__).resolve().parent
@@ -225,6 +225,14 @@ def test_a_direct_connection_says_nothing_before_the_flush_has_ended(harness, st
     kernel_view.wait_until(lambda: len(said(other)) >= rounds, 30, "what the peer saw")
     seen = [at for at, _ in said(other)[:rounds]]
     judge(tmp_path / "log.durable", seen, rounds)
+
+
+def test_who_spins_by_yielding_lets_out_what_is_due(harness, stub, tmp_path):
+    port, other = peer(harness)
+    program = start(harness, stub, "direct_send_then_yield", tmp_path, port)
+    assert program.wait() == 0, program.errors()
+    [(ended, _)] = told(tmp_path / "log.durable")
+    assert said(other)[0][0] - ended < YIELDED / 2
 
 
 def test_what_is_held_back_goes_with_a_program_that_is_killed(harness, stub, tmp_path):

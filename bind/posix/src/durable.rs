@@ -73,6 +73,9 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
             flush::forget_logged();
         }
     }
+    if kind == Sysno::sched_yield && flush::is_busy() {
+        commit::look_in();
+    }
     if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
         await_flush(kind, call);
     }

@@ -22,8 +22,8 @@ const UNSEEN: &[Sysno] = &[
     Sysno::times, Sysno::sysinfo, Sysno::uname, Sysno::getcpu, Sysno::getcwd, Sysno::getrandom,
     Sysno::time, Sysno::gettimeofday, Sysno::clock_gettime, Sysno::clock_getres,
     Sysno::sched_getaffinity, Sysno::sched_getparam, Sysno::sched_getscheduler,
-    Sysno::sched_get_priority_max, Sysno::sched_get_priority_min, Sysno::sched_yield,
-    Sysno::capget, Sysno::getitimer, Sysno::timer_gettime, Sysno::timerfd_gettime,
+    Sysno::sched_get_priority_max, Sysno::sched_get_priority_min, Sysno::capget, Sysno::getitimer,
+    Sysno::timer_gettime, Sysno::timerfd_gettime,
     // Names of sockets, which the kernel itself knows.
     Sysno::getsockname, Sysno::getpeername,
     // A thread's own: how it was made, how it takes signals. Not how it ends: the last one's end is the
@@ -40,6 +40,8 @@ const SEEN: &[Sysno] = &[
     // These look, publish and sleep by themselves: `heliostat_stub_posix::net::unflushed`.
     Sysno::epoll_wait, Sysno::epoll_pwait, Sysno::epoll_pwait2, Sysno::poll, Sysno::ppoll,
     Sysno::select, Sysno::pselect6,
+    // It looks, too: who spins by it may wait for what is held back.
+    Sysno::sched_yield,
     // Judged by their own functions: `durable`, `mappings`.
     Sysno::fdatasync, Sysno::fsync, Sysno::mmap, Sysno::mprotect, Sysno::pkey_mprotect,
 ];
