@@ -73,7 +73,7 @@ def test_flushes_go_to_the_log_and_the_file_has_everything_after_a_kill(harness,
     client = load(harness, port)
     replies(client, 2000)
     counters = explained(harness, program)["counters"]
-    assert counters["logged_flushes"] > 100, counters
+    assert counters["logged_flushes"] > 50, counters
     assert counters["durable_flushes"] - counters["logged_flushes"] <= 3, counters
     program.kill()
     assert client.wait(60) == 0, client.errors()
