@@ -39,6 +39,7 @@ def draw(runs: dict, path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     all_axes[0][-1].set_yscale("log")
     all_axes[0][0].legend(frameon=False, fontsize=7)
+    figure.suptitle("Files of one folder opened, made and removed by many threads: median, least to most", fontsize=10)
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)

@@ -16,9 +16,16 @@ from remote.work import Far, Run, Workload, found
 POSTGRES_USER = "postgres"
 
 
-def duckdb(far: Far, scale: float) -> Workload:
+def tables(far: Far, scale: float) -> Path:
+    """The tables as a DuckDB file, with those for PostgreSQL beside it; made once."""
     path = far.harness.folder / "tpch.duckdb"
-    tpch.make(path, scale)
+    if not path.exists():
+        tpch.make(path, scale)
+    return path
+
+
+def duckdb(far: Far, scale: float) -> Workload:
+    path = tables(far, scale)
 
     def sample(run: Run, _: object) -> float:
         words = [sys.executable, Path(tpch.__file__), path, max(1.0, far.bench.seconds)]
@@ -29,6 +36,7 @@ def duckdb(far: Far, scale: float) -> Workload:
 
 def postgres(far: Far, scale: float) -> Workload:
     """The server's processes are another user's; the client is remote."""
+    tables(far, scale)
     folder = Path(found("postgres")).parent
     become = ["setpriv", f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--init-groups", "--"]
     queries = far.harness.folder / "queries.sql"
