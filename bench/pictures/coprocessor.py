@@ -17,8 +17,9 @@ def draw_rates(axes, what: str, ways: dict) -> None:
     for way, by_count in ways.items():
         counts = sorted(by_count)
         axes.plot(counts, [by_count[count]["rate"] for count in counts], "o-", color=COLOURS[way], label=way)
+    axes.set_xticks(sorted({count for by_count in ways.values() for count in by_count}))
     axes.set_xlabel("workers")
-    axes.set_ylabel("each second")
+    axes.set_ylabel("texts a second" if "indexing" in what else "queries a second")
     axes.set_ylim(bottom=0)
     axes.set_title(what)
     axes.legend(frameon=False, fontsize=8)
