@@ -29,6 +29,10 @@ def draw_rates(axes, what: str, unit: str, ways: dict) -> None:
     axes.set_xlabel("workers")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_ylabel(f"{unit} per second")
+        axes.plot(counts, [by_count[count]["rate"] for count in counts], "o-", color=COLOURS[way], label=way)
+    axes.set_xticks(sorted({count for by_count in ways.values() for count in by_count}))
+    axes.set_xlabel("workers")
+    axes.set_ylabel("texts a second" if "indexing" in what else "queries a second")
     axes.set_ylim(bottom=0)
     axes.set_title(what)
 

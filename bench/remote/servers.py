@@ -10,7 +10,9 @@ import kernel_view
 from nginx_server import LARGE_BYTES, nginx_binary, write_files
 from remote.work import Far, Run, Workload, number
 
-REQUESTS = 30_000
+# Of each sample: a quick one, and a whole one that takes some 2 s on two cores.
+REQUESTS, QUICK_REQUESTS = 90_000, 30_000
+CONNECTIONS, QUICK_CONNECTIONS = 10_000, 4_000
 # Redis has one thread: with its network stack on other cores it is to answer so many times as often.
 AIM_REDIS, AIM_REDIS_CORES = 1.6, 16
 
@@ -51,7 +53,7 @@ def redis(far: Far, clients: int, pipeline: int) -> Workload:
 
     def sample(_: Run, port: int) -> float:
         words = ["redis-benchmark", "-h", far.clients.address, "-p", port, "--csv", "-t", "get", "-c", clients, "-P", pipeline,
-                 "-n", (REQUESTS if far.bench.quick else 5 * REQUESTS) * pipeline]  # fmt: skip
+                 "-n", (QUICK_REQUESTS if far.bench.quick else REQUESTS) * pipeline]  # fmt: skip
         return number(r'"GET","([\d.]+)"', far.run_there(words))
 
     deep = f", pipeline {pipeline}" if pipeline > 1 else ""
@@ -91,7 +93,7 @@ def apache(far: Far) -> Callable[[Run], int]:
 
 def wrk(far: Far, name: str, start: Callable[[Run], int]) -> Workload:
     def sample(_: Run, port: int) -> float:
-        seconds = max(1, round(far.bench.seconds))
+        seconds = max(1, round(far.bench.seconds / 2))
         url = f"http://{far.clients.address}:{port}/small.txt"
         return number(r"Requests/sec:\s*([\d.]+)", far.run_there(["wrk", "-t1", "-c50", f"-d{seconds}s", url]))
 
@@ -102,7 +104,7 @@ def httperf(far: Far, name: str, start: Callable[[Run], int]) -> Workload:
     """A connection for each request, faster than any of these servers answers: what counts is replies in a second."""
 
     def sample(_: Run, port: int) -> float:
-        count = 4_000 if far.bench.quick else 20_000
+        count = QUICK_CONNECTIONS if far.bench.quick else CONNECTIONS
         words = ["httperf", "--hog", "--server", far.clients.address, "--port", port, "--uri", "/small.txt", "--num-conns", count,
                  "--rate", 20_000, "--timeout", 10]  # fmt: skip
         # Its own reply rate is of whole intervals of 5 s.

@@ -14,10 +14,11 @@ import functools
 import os
 import statistics
 import subprocess
+from dataclasses import replace
 from typing import Callable
 
 from far_clients import FarClients
-from heliostat_run import ROOT, Side
+from heliostat_run import ROOT, Harness, Side
 from measure import IS_BUILT, REPORT, Bench, Result
 from pictures import cores as picture
 from remote.databases import POSTGRES_USER, duckdb, postgres
@@ -25,6 +26,8 @@ from remote.servers import apache, httperf, nginx, redis, wrk
 from remote.work import COVERED, PLAIN, Far, Run, Workload, is_there
 
 CLIENTS = {"redis-benchmark", "wrk", "httperf"}
+# A database is filled while nothing runs under Heliostat, and its user could start no control plane here.
+LASTING = "[daemon]\nidle_exit_s = 3600\n"
 PACKAGES = ["httperf", "apache2", "postgresql"]
 AIM_KEPT = 0.95
 # As the command line's rule: none wins ties, and keeps what falls behind in no round.
@@ -100,6 +103,8 @@ def measure_one(bench: Bench, work: Workload, drawn: dict) -> list[Result]:
         if bench.harness.plain:
             return work.sample(run, server)
         bench.harness.call("cores", *words)
+        if server is not None and run is not PLAIN and not bench.harness.status()["sessions"]:
+            raise RuntimeError(f"{work.name}: the server is not under Heliostat")
         before = handed(bench) if run.flags else 0
         figure = work.sample(run, server)
         if run.flags and handed(bench) == before:
@@ -163,9 +168,14 @@ def install() -> None:
 
 
 def measure(bench: Bench) -> list[Result]:
+    install()
+    with Harness(plain=bench.harness.plain, configuration=LASTING) as harness:
+        return measure_all(replace(bench, harness=harness))
+
+
+def measure_all(bench: Bench) -> list[Result]:
     results, drawn = [], {}
     only = os.environ.get("HELIOSTAT_ONLY", "")
-    install()
     with FarClients() as clients:
         for name, needs, make in workloads(Far(bench, clients)):
             if only.lower() not in name.lower():
