@@ -27,7 +27,6 @@ PATTERN = "*.durable"
 WAYS = sorted(name for name in vars(Ways) if not name.startswith("_") and name != "name")
 DIRECT = [way for way in WAYS if way.startswith("direct")]
 NATIVE = [way for way in WAYS if way.startswith("native")]
-# What the program does is seen in a file or a folder.
 IN_FILE = {"other_file", "other_file_at", "other_file_copied", "other_file_longer"}
 IN_FOLDER = {"folder_made", "file_made", "link_made"}
 LOCAL = {"local_send", "descriptor_sent"}
@@ -377,8 +376,7 @@ def test_a_failed_flush_is_told_whatever_the_file_is_by_now(harness, stub, tmp_p
 
 
 def explained(harness: Harness, pid: int) -> dict:
-    answer = json.loads(harness.call("explain", str(pid), "--json"))
-    return answer["unheld_reasons"]
+    return json.loads(harness.call("explain", str(pid), "--json"))["unheld_reasons"]
 
 
 SHARED = """
@@ -398,6 +396,5 @@ def test_a_program_with_shared_memory_waits_and_explain_says_why(harness, stub, 
     port, _ = peer(harness)
     argv = [sys.executable, "-c", SHARED, port, tmp_path / "log.durable"]
     program = harness.start(Side.HELIOSTAT, argv, env=environment(stub), name="shared")
-    kernel_view.wait_until(program.output, 60, "the flush")
-    kernel_view.wait_until(lambda: explained(harness, program.pid), 30, "a reason")
+    kernel_view.wait_until(lambda: program.output() and explained(harness, program.pid), 60, "a reason")
     assert explained(harness, program.pid) == {"Shared": 1}

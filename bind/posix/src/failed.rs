@@ -10,7 +10,7 @@ use heliostat_stub_posix::flush;
 use heliostat_stub_posix::net::unflushed;
 
 use crate::call::Call;
-use crate::durable::{direct, goes_on};
+use crate::held::{direct, goes_on};
 use crate::{files, harmless};
 
 /// The exit status in place of 0, which would say that all went well (source: sysexits.h, EX_IOERR).

@@ -34,6 +34,7 @@ mod fault_action;
 mod files;
 mod handler;
 mod harmless;
+mod held;
 mod kept;
 mod libraries;
 mod mappings;

@@ -8,6 +8,7 @@
 //! ```
 
 mod choice;
+mod distrust;
 mod kept;
 mod loops;
 mod open;
@@ -22,9 +23,10 @@ use heliostat_abi::store::{Alone, AreaName, AreaRights, WayWanted};
 use heliostat_service_store::{Answered, Refusal};
 use rustix::event::{eventfd, EventfdFlags};
 
+pub use distrust::is_distrusted;
 pub use kept::Kept;
 pub use loops::{durability, StoreLoops};
-pub use open::{is_distrusted, OpenStore, Told};
+pub use open::{OpenStore, Told};
 pub use thread::{Changed, Event, Found, Numbers, Opening, Place, StoreThread};
 
 /// Whether there is a store.

@@ -13,6 +13,7 @@ use tracing::warn;
 
 use crate::recovery::Recovering;
 
+use super::distrust::DISTRUSTED;
 use super::thread::{Facts, Found, FoundArea, Numbers};
 
 /// What loops know of an area.
@@ -24,15 +25,6 @@ pub struct Told {
     pub pieces: Arc<[Piece]>,
     /// How fast it may be used.
     pub meter: Meter,
-}
-
-/// In the word of an area's rights: others than its owner may have written it since it was made.
-pub const DISTRUSTED: u32 = 1 << 31;
-
-/// Whether what a log in an area says may be another user's word, or a sealed program's.
-pub fn is_distrusted(rights: u32) -> bool {
-    let others = AreaRights::from_bits(rights & !DISTRUSTED);
-    rights & DISTRUSTED != 0 || others.is_none_or(|others| others.have(AreaRights::WRITE))
 }
 
 /// A store that is open.
@@ -202,17 +194,4 @@ fn stored(found: &FoundArea, holder: impl Fn(u32) -> Holder) -> Option<Stored> {
     };
     let (key, holder) = (Key { uid: area.owner, name }, holder(area.owner));
     Some(Stored { generation: area.generation, holder, key, bytes: area.bytes, kind, others })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_area_that_others_may_write_or_may_have_written_is_distrusted() {
-        let read = AreaRights::READ.bits();
-        assert!(!is_distrusted(0) && !is_distrusted(read));
-        assert!(is_distrusted(AreaRights::WRITE.bits()) && is_distrusted(read | DISTRUSTED));
-        assert!(is_distrusted(1 << 30), "a word that is not understood");
-    }
 }

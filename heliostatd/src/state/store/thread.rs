@@ -22,7 +22,7 @@ use heliostat_service_store::{Failed, Order};
 use heliostat_storefile::{Area, Create, Identity, Kind, Name, StoreError};
 
 use super::choice::{chosen, does_discard};
-use super::open::DISTRUSTED;
+use super::distrust::{note, DISTRUSTED};
 
 use crate::recovery;
 
@@ -315,9 +315,7 @@ fn distrust(
     generation: u64,
     teller: &Teller,
 ) -> Option<String> {
-    let area = store.store().area(generation)?;
-    let (owner, rights) = (area.owner, area.rights | DISTRUSTED);
-    let failed = store.appoint(generation, owner, rights).err();
+    let failed = note(store, generation).err();
     teller.tell(Event::Zeroed(numbers(store)));
     failed.filter(|it| !matches!(it, StoreFailed::Store(_))).map(|why| why.to_string())
 }

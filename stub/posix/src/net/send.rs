@@ -1,6 +1,7 @@
 //! Sending on a direct stream: send, write, writev, sendmsg and sendfile.
 
 mod early_steps;
+mod gone;
 mod unflushed_step;
 
 use std::io::IoSlice;
@@ -13,6 +14,7 @@ use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, WriteCache};
 
 use early_steps::step_early;
+use gone::{is_doubtful, to_a_gone_peer};
 use unflushed_step::step_unflushed;
 
 use super::early;
@@ -20,8 +22,7 @@ use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
 use super::{
-    accept, carried, commit, connecting, delegated, demote, end, hold, listen, rest, shadow,
-    side_lock,
+    accept, commit, connecting, delegated, demote, end, hold, listen, rest, shadow, side_lock,
 };
 use crate::flush;
 use crate::thread::{self, Began, Critical};
@@ -29,8 +30,6 @@ use crate::Answer;
 
 const KNOWN: i32 =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_CONFIRM;
-/// Writes between two looks at a shadow that nobody doubts.
-const LOOK_EVERY: u32 = 1024;
 /// One round of sendfile puts at most this much into the ring before the reader is told.
 const FILE_PIECE: u64 = 64 * 1024;
 
@@ -376,32 +375,4 @@ fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Op
         || socket.shadow_ended.load(Acquire)
         || is_doubtful(fd, socket, stream);
     gone.then(|| to_a_gone_peer(socket, stream, source))
-}
-
-/// Has the peer gone without a word? The control plane says when its process has ended (a child
-/// of it may hold the stream still); should it be away itself, every so-manieth write looks.
-#[inline]
-fn is_doubtful(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    shadow::doubt(fd, socket, stream)
-        || socket.count_write() % LOOK_EVERY == 0 && shadow::probe(fd, socket)
-}
-
-/// Like the kernel: the first write after the peer left in order is swallowed, and answered by a
-/// reset, so that the next is EPIPE.
-#[cold]
-fn to_a_gone_peer(socket: &Socket, stream: &Stream, source: &Source<'_>) -> SendStep {
-    if carried::is_lost(socket, stream) {
-        return SendStep::Leave(Native::LoopEnded);
-    }
-    end::settle(socket, stream);
-    if socket.broken.load(Acquire) {
-        return SendStep::Gone;
-    }
-    end::break_off(socket, libc::EPIPE);
-    match source {
-        Source::Buffers(buffers, _) => {
-            SendStep::Done(buffers.iter().map(|buffer| buffer.len()).sum())
-        }
-        Source::File { .. } => SendStep::Gone,
-    }
 }

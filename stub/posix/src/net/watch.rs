@@ -14,6 +14,7 @@
 //! - `polled`: a poll on the set itself
 //! - `family`: sets that a fork left to several processes
 
+pub mod back;
 pub mod early;
 pub mod enter;
 pub mod family;

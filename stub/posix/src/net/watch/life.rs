@@ -6,7 +6,7 @@ use heliostat_base::call;
 
 use super::set::Interests;
 use super::sets::{Set, SETS, SETS_MAX, USED};
-use super::{early, enter, family};
+use super::{early, family};
 use crate::net::socket;
 use crate::table::{self, DescriptorKind};
 
@@ -21,20 +21,6 @@ pub fn became_native(index: u32) {
                 let _ = call::epoll_ctl(epoll, op, interest.fd, Some(interest.kernel_event()));
             } else if interest.in_kernel {
                 let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
-            }
-        }
-    }
-}
-
-/// Connection `index` has come back, and its program reads on in the ring: threads that sleep in its sets
-/// hear of all else from the kernel.
-pub fn came_back(index: u32) {
-    for (epoll, set) in sets_of(index) {
-        let places = places_of(&mut set.inner.lock(), index);
-        for place in places {
-            let mut inner = set.inner.lock();
-            if inner.at(place).is_some_and(|interest| interest.is_active) {
-                let _ = enter::put(epoll, set, inner, place);
             }
         }
     }
@@ -55,14 +41,14 @@ pub fn withdraw_shadow(index: u32) {
 }
 
 /// Places of the interests in connection `index`.
-fn places_of(inner: &mut Interests, index: u32) -> Vec<usize> {
+pub(super) fn places_of(inner: &mut Interests, index: u32) -> Vec<usize> {
     let places = 0..inner.len();
     let is_it = |place: &usize| inner.at(*place).is_some_and(|interest| interest.socket == index);
     places.filter(is_it).collect()
 }
 
 /// The sets that hold connection `index`, with a descriptor of each.
-fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
+pub(super) fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
     let mut sets = socket::at(index).sets.lock().clone();
     if sets.is_empty() {
         return Vec::new();
