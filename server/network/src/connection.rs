@@ -11,7 +11,6 @@
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET};
-use heliostat_backend_socket::along;
 use heliostat_backend_tcp::{Direction, Transfer};
 use heliostat_base::call;
 use heliostat_base::fd::OwnedFd;
@@ -305,23 +304,22 @@ impl Connection {
         Counts::add(&counts.bells, 1);
     }
 
-    /// Takes the program's bells off the shadow; the descriptors that lay among them, of a program that
-    /// broke the protocol.
-    pub fn drain(&self) -> Vec<OwnedFd> {
+    /// Takes the program's bells off the shadow.
+    pub fn drain(&self) {
         for _ in 0..DRAINS {
             let pending = self.outward.bells_pending();
             if pending == 0 || pending > BELLS_MAX {
-                break;
+                return;
             }
             let mut bytes = [0; DRAIN_BYTES];
             let wanted = DRAIN_BYTES.min(pending as usize);
-            match along::receive(self.shadow.as_raw_fd(), &mut bytes[..wanted]) {
-                Ok((_, fds)) if !fds.is_empty() => return fds,
-                Ok((0, _)) | Err(_) => break, // its end is told by the set as well
-                Ok((count, _)) => self.outward.bells_drained(count as u32),
+            let shadow = self.shadow.as_raw_fd();
+            match call::recv(shadow, &mut bytes[..wanted], libc::MSG_DONTWAIT) {
+                Ok(0) => return, // told by the set as well
+                Ok(count) => self.outward.bells_drained(count as u32),
+                Err(_) => return,
             }
         }
-        Vec::new()
     }
 
     /// The socket may have something that is still received.

@@ -17,6 +17,174 @@ use heliostat_server_network::Order;
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
 use program::*;
+const SLOTS: u32 = 4;
+const RING: u32 = 16384;
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A program's end of a channel.
+struct Program {
+    ring: u32,
+    loops: NetworkLoops,
+    memory: Arc<SharedMapping>,
+    link: OwnedFd,
+    id: ObjectId,
+}
+
+/// One connection of it.
+struct Carried {
+    slot: u32,
+    incoming: Lane,
+    outgoing: Lane,
+    cache: WriteCache,
+    shadow: UnixStream,
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < WATCHDOG, "{what}: never");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl Program {
+    fn start(connections_max: usize) -> Program {
+        Program::start_with(connections_max, RING)
+    }
+
+    fn start_with(connections_max: usize, ring: u32) -> Program {
+        Program::start_closed_by(connections_max, ring, Box::new(drop::<OwnedFd>))
+    }
+
+    fn start_closed_by(
+        connections_max: usize,
+        ring: u32,
+        close: Box<dyn Fn(OwnedFd) + Send>,
+    ) -> Program {
+        let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
+        let loops = NetworkLoops::start(&settings).unwrap();
+        let length = layout::bytes(SLOTS, ring);
+        let (_, memory) = SharedMapping::create(c"channel", length).unwrap();
+        let memory = Arc::new(memory);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (link, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let id = ObjectId { index: 1, generation: 1 };
+        loops.order(
+            0,
+            Order::Carry(NewChannel {
+                id,
+                session: id,
+                memory: memory.clone(),
+                slots: SLOTS,
+                ring_bytes: ring,
+                link: theirs,
+                close,
+            }),
+        );
+        Program { ring, loops, memory, link, id }
+    }
+
+    fn lane(&self, slot: u32, direction: usize) -> Lane {
+        let words = layout::slot_offset(slot) + slot::DIRECTION[direction];
+        let data = layout::ring_offset(slot, direction, self.ring);
+        Lane::new(&self.memory, words, data, self.ring).unwrap()
+    }
+
+    fn word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
+        self.memory.atomic_u32(layout::slot_offset(slot) + offset)
+    }
+
+    /// Sets a slot up and hands a socket over on it.
+    fn hand(&self, slot: u32, socket: i32, shadow: i32) {
+        let word = 7 << 8 | SlotState::Proven as u32;
+        self.word(slot, slot::STATE).store(word, Release);
+        packet::send(
+            self.link.as_raw_fd(),
+            &Hand { slot, generation: 7 }.encode(),
+            &[socket, shadow],
+        )
+        .unwrap();
+    }
+
+    /// As `carry`; its peer has sent a byte before, or sends nothing.
+    fn carry_to(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream) {
+        let (carried, peer, _) = self.carry_of(slot, has_sent);
+        (carried, peer)
+    }
+
+    fn carry(&self, slot: u32) -> (Carried, TcpStream) {
+        let (carried, peer, _) = self.carry_kept(slot);
+        (carried, peer)
+    }
+
+    /// As `carry`, with the program's own descriptor of the socket.
+    fn carry_kept(&self, slot: u32) -> (Carried, TcpStream, TcpStream) {
+        self.carry_of(slot, false)
+    }
+
+    fn carry_of(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_read_timeout(Some(WATCHDOG)).unwrap();
+        let socket = listener.accept().unwrap().0;
+        if has_sent {
+            (&peer).write_all(&[1]).unwrap();
+        }
+        let (incoming, outgoing) = (self.lane(slot, 1), self.lane(slot, 0));
+        incoming.reset(0);
+        outgoing.reset(0);
+        self.word(slot, slot::CLOSED).store(0, Release);
+        let (shadow, far) = UnixStream::pair().unwrap();
+        shadow.set_read_timeout(Some(WATCHDOG)).unwrap();
+        self.hand(slot, socket.as_raw_fd(), far.as_raw_fd());
+        (Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow }, peer, socket)
+    }
+
+    fn count(&self, which: &str) -> u64 {
+        let counts = &self.loops.each()[0].counts;
+        match which {
+            "refused" => counts.refused.load(Relaxed),
+            "sleeps" => counts.sleeps.load(Relaxed),
+            "corrupt" => counts.corrupt.load(Relaxed),
+            _ => counts.connections.load(Relaxed),
+        }
+    }
+}
+
+impl Carried {
+    fn send(&mut self, bytes: &[u8]) {
+        let mut sent = 0;
+        wait_until("room", || {
+            let part = [IoSlice::new(&bytes[sent..])];
+            sent += self.outgoing.write(&part, &mut self.cache).unwrap();
+            if self.outgoing.take_sleeping_reader() {
+                self.outgoing.count_bell();
+                self.shadow.write_all(&[0]).unwrap();
+            }
+            sent == bytes.len()
+        });
+    }
+
+    fn receive(&self, count: usize) -> Vec<u8> {
+        let (mut bytes, mut seen) = (vec![0; count], 0);
+        wait_until("bytes", || {
+            let part = &mut [IoSliceMut::new(&mut bytes[seen..])];
+            let done = self.incoming.read(part, false).unwrap();
+            if done.made_room && self.incoming.take_sleeping_writer() {
+                self.outgoing.count_bell();
+                (&self.shadow).write_all(&[0]).unwrap();
+            }
+            seen += done.bytes;
+            seen == count
+        });
+        bytes
+    }
+}
+
+fn pattern(count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at * 31 % 251) as u8).collect()
+}
 
 #[test]
 fn a_socket_that_is_taken_between_two_turns_goes_on_where_the_lanes_say() {
@@ -250,21 +418,4 @@ fn what_a_peer_says_before_it_resets_is_received_although_nothing_can_be_sent_an
         assert_eq!(carried.incoming.unread(), Ok(WHY.len() as u64), "in turn {turn}");
         wait_until("the end", || program.count("connections") == 0);
     }
-}
-
-#[test]
-fn descriptors_that_come_over_a_shadow_are_closed_beside_the_loop_and_end_their_connection() {
-    let (closed, kept) = std::sync::mpsc::channel();
-    let program = Program::start_closed_by(8, RING, Box::new(move |fd| closed.send(fd).unwrap()));
-    let (carried, _peer, far) = program.carry_shown(0);
-    // Who has the far end too may always take it back that none are let in (SO_PASSRIGHTS).
-    wait_until("it", || program.count("connections") == 1);
-    let _ = heliostat_base::call::set_option(far.as_raw_fd(), libc::SOL_SOCKET, 83, 1);
-    let (sent, _other) = UnixStream::pair().unwrap();
-    carried.outgoing.count_bell();
-    packet::send(carried.shadow.as_raw_fd(), &[0], &[sent.as_raw_fd()]).unwrap();
-    let inode = heliostat_base::call::inode(sent.as_raw_fd());
-    let found = kept.recv_timeout(WATCHDOG).unwrap();
-    assert_eq!(heliostat_base::call::inode(found.as_raw_fd()), inode);
-    wait_until("the end", || program.count("connections") == 0 && program.count("corrupt") == 1);
 }
