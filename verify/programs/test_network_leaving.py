@@ -231,31 +231,3 @@ sys.stdin.readline()
         kernel_view.wait_until(lambda: ")" in server.output(), 60, "the option as it is now")
         assert "(1, 10)" in server.output()
     os.close(writing)
-
-
-@pytest.mark.parametrize("unread", [b"", b"." * 100])
-@pytest.mark.parametrize("how", ["poll", "epoll"])
-def test_urgent_data_that_comes_in_is_there_to_be_received(harness, how, unread):
-    program = """
-import select, socket, sys
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-connection = listener.accept()[0]
-print(connection.recv(4), flush=True)
-waits = select.poll() if sys.argv[2] == "poll" else select.epoll()
-waits.register(connection, select.EPOLLPRI)
-assert waits.poll(30_000 if sys.argv[2] == "poll" else 30)[0][1] & select.EPOLLPRI
-print(connection.recv(1, socket.MSG_OOB), flush=True)
-connection.sendall(b"done")
-sys.stdin.read()
-"""
-    reading, writing = os.pipe()
-    port, server = start_server(harness, program, how, stdin=reading)
-    with connect(port) as client:
-        client.sendall(b"said")
-        kernel_view.wait_until(lambda: "said" in server.output(), 60, "the first bytes")
-        assert paths(harness, server.pid) == ["delegated"]
-        client.sendall(unread)
-        client.send(b"!", socket.MSG_OOB)
-        assert client.recv(4) == b"done", server.errors()
-        assert server.output().splitlines()[-1] == "b'!'"
-    os.close(writing)

@@ -218,7 +218,7 @@ impl Carrier {
         self.serial = self.serial.wrapping_add(1);
         let connection = Connection::new(index, handed, lanes, self.serial);
         let at = Place { index: place, serial: self.serial };
-        let socket = TRIGGERED | libc::EPOLLOUT | libc::EPOLLPRI;
+        let socket = TRIGGERED | libc::EPOLLOUT;
         let watched = self
             .events
             .watch(&connection.socket, socket, About::Socket(at))
@@ -249,10 +249,6 @@ impl Carrier {
         let is_over = has(libc::EPOLLERR | libc::EPOLLHUP);
         connection.is_readable |= has(libc::EPOLLIN | libc::EPOLLRDHUP) || is_over;
         connection.is_writable |= has(libc::EPOLLOUT) || is_over;
-        if has(libc::EPOLLPRI) {
-            // A lane has no urgent byte, and a receive would go past it: the program is the one to ask.
-            return self.end(place.index, Turn::WantedBack);
-        }
         if is_over && connection.is_broken() {
             return self.end(place.index, Turn::Reset);
         }

@@ -187,7 +187,7 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
         };
     }
     match is_back {
-        true => now | ready::of_kernel(fd, wanted as u16 as u32),
+        true => now | ready::of_kernel(fd),
         false => now,
     }
 }

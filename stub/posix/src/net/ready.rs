@@ -58,11 +58,10 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
     (ready, has_switched)
 }
 
-/// What the kernel says, of what is asked for, of a connection that has come back (`carried`), beside what
-/// the ring still holds.
+/// What the kernel says of a connection that has come back (`carried`), beside what the ring still holds.
 #[cold]
-pub fn of_kernel(fd: i32, asked: u32) -> u32 {
-    let asked = asked as u16 as i16 & !(libc::POLLIN | libc::POLLRDNORM);
+pub fn of_kernel(fd: i32) -> u32 {
+    let asked = libc::POLLOUT | libc::POLLWRNORM | libc::POLLRDHUP;
     call::events_now(fd, asked) as u16 as u32
 }
 

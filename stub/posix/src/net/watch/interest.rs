@@ -178,7 +178,7 @@ impl Interest {
     #[cold]
     fn news_of_kernel(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
         let (incoming, has_switched) = ready::incoming(socket, stream);
-        let now = incoming | ready::of_kernel(self.fd, self.events);
+        let now = incoming | ready::of_kernel(self.fd);
         let (now, is_news) = self.compare(now, self.told, socket, stream);
         (now, is_news, has_switched)
     }

@@ -195,13 +195,10 @@ impl Interests {
     pub fn watch_early(&mut self, epoll: i32, place: usize) -> Result<(), Errno> {
         let Some(interest) = &mut self.places[place] else { return Ok(()) };
         let room = if interest.wants_room() { libc::EPOLLOUT as u32 } else { 0 };
-        let urgent = match interest.has_come_back() {
-            true => interest.events & libc::EPOLLPRI as u32,
-            false => 0,
-        };
         let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
         let event =
             libc::epoll_event { events: SHADOW_EVENTS | room | urgent, u64: interest.mark(place) };
+        let event = libc::epoll_event { events: SHADOW_EVENTS | room, u64: interest.mark(place) };
         call::epoll_ctl(epoll, op, interest.fd, Some(event))?;
         (interest.in_kernel, interest.is_room_watched) = (true, room != 0);
         Ok(())
