@@ -149,8 +149,7 @@ impl Daemon {
         let mapped = SharedMapping::from_fd(memory.fd.as_raw_fd(), length, Access::ReadWrite)
             .map_err(std::io::Error::other)?;
         let (theirs, link) = link()?;
-        // Programs use on what has come back to them: its options stay.
-        let closer = self.holder(session).map(|holder| self.closer.of(holder).shared());
+        let closer = self.holder(session).map(|holder| self.closer.of(holder));
         let close: Box<dyn Fn(OwnedFd) + Send> = match closer {
             Ok(closer) => Box::new(move |fd| closer.close(fd)),
             Err(_) => Box::new(drop::<OwnedFd>),
