@@ -9,7 +9,7 @@ use libc::pollfd;
 
 use crate::net::socket::{self, Connection, Socket, Stage, Stream};
 use crate::net::watch::polled;
-use crate::net::{accept, carried, demote, early, ready, shadow, shared};
+use crate::net::{accept, demote, early, ready, shadow, shared};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Critical, Interrupts};
 use crate::{flush, waiting, Answer};
@@ -168,7 +168,6 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     if waits_for_kernel(socket, wanted) {
         return call::events_now(fd, wanted) as u16 as u32;
     }
-    let is_back = carried::has_come_back(socket);
     let (mut now, has_switched) = match is_early {
         false => ready::incoming(socket, stream),
         true => early::incoming(Connection::new(fd, socket, stream), true),
@@ -181,15 +180,11 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     }
     if wanted as u32 & (ready::OUT | ready::WRNORM) != 0 {
         now |= match is_early {
-            false if is_back => 0,
             false => ready::outgoing(socket, stream),
             true => early::outgoing(Connection::new(fd, socket, stream)),
         };
     }
-    match is_back {
-        true => now | ready::of_kernel(fd),
-        false => now,
-    }
+    now
 }
 
 /// Who does not wait for bytes while all is the kernel's is told by the kernel, and not given the ring's

@@ -4,8 +4,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
-use heliostat_base::call;
-
 use super::socket::{Socket, Stream};
 use super::{carried, end};
 
@@ -56,13 +54,6 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
         ready |= ERR;
     }
     (ready, has_switched)
-}
-
-/// What the kernel says of a connection that has come back (`carried`), beside what the ring still holds.
-#[cold]
-pub fn of_kernel(fd: i32) -> u32 {
-    let asked = libc::POLLOUT | libc::POLLWRNORM | libc::POLLRDHUP;
-    call::events_now(fd, asked) as u16 as u32
 }
 
 /// What writing has to say: `OUT` when a third of the ring is free, or nobody reads any more.

@@ -12,7 +12,6 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::Lane;
 
-use super::carried;
 use super::socket::{Socket, Stream};
 use crate::thread::Critical;
 use crate::{report, waiting};
@@ -197,7 +196,7 @@ pub fn learn(fd: i32, socket: &Socket, events: u32) -> bool {
     if events & ended == 0 {
         return false;
     }
-    if socket.stage().is_kernels() || carried::has_come_back(socket) {
+    if socket.stage().is_kernels() {
         return true; // no stream's end: the kernel tells it when the connection is native
     }
     let is_error = events & libc::POLLERR as u32 != 0;

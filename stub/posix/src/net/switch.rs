@@ -72,6 +72,7 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
             TakenBack::Settled => finish(fd, index, reason),
             TakenBack::Reading if is_complete => complete::reset(connection, reason),
             TakenBack::Reading => watch::back::came_back(index),
+            TakenBack::Reading => {}
             TakenBack::Lost => complete::reset(connection, reason),
         };
     }

@@ -7,7 +7,7 @@ use libc::pollfd;
 use super::{is_watched, look, Polled, Watched};
 use crate::net::socket::{self, Connection};
 use crate::net::watch::polled;
-use crate::net::{carried, early, shadow, wait};
+use crate::net::{early, shadow, wait};
 use crate::thread::Critical;
 use crate::waiting;
 
@@ -95,9 +95,6 @@ fn prepare(entry: &Watched, fds: &[pollfd], copy: &mut [pollfd]) -> Option<u64> 
 fn sleep_events(connection: Connection<'_>, wanted: i16) -> (i16, Option<u64>) {
     let Connection { socket, .. } = connection;
     let usual = libc::POLLIN | libc::POLLRDHUP;
-    if carried::has_come_back(socket) {
-        return (wanted, None); // bytes that are waited for lie in the ring, and end the wait at once
-    }
     if !socket.is_early() {
         return (usual, None);
     }

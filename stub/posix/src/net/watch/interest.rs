@@ -11,7 +11,7 @@ use heliostat_base::clock;
 
 use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::socket::{self, Connection, Socket, Stream};
-use crate::net::{carried, early, shadow};
+use crate::net::{early, shadow};
 
 const EDGE: u32 = libc::EPOLLET as u32;
 /// Draining costs a system call, so it is not done for each bell; but what lies unread is hardly
@@ -150,9 +150,6 @@ impl Interest {
         if socket.is_early() {
             return self.early_news(socket, stream);
         }
-        if carried::has_come_back(socket) {
-            return self.news_of_kernel(socket, stream);
-        }
         let (incoming, has_switched) = ready::incoming(socket, stream);
         let outgoing = || ready::outgoing(socket, stream);
         let (now, is_news) = self.weigh(incoming, outgoing, socket, stream);
@@ -170,16 +167,6 @@ impl Interest {
         };
         let outgoing = || early::outgoing(Connection::new(self.fd, socket, stream));
         let (now, is_news) = self.weigh(incoming, outgoing, socket, stream);
-        (now, is_news, has_switched)
-    }
-
-    /// `news` while what is left in the ring is read, and all else is the kernel's already: only it knows
-    /// whether there is room again.
-    #[cold]
-    fn news_of_kernel(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
-        let (incoming, has_switched) = ready::incoming(socket, stream);
-        let now = incoming | ready::of_kernel(self.fd);
-        let (now, is_news) = self.compare(now, self.told, socket, stream);
         (now, is_news, has_switched)
     }
 
@@ -207,14 +194,8 @@ impl Interest {
                 told &= !(OUT | WRNORM);
             }
         }
-        self.compare(now, told, socket, stream)
-    }
-
-    /// What is asked for of what is so now, and whether it is news after what was told.
-    #[inline(always)]
-    fn compare(&self, now: u32, told: u32, socket: &Socket, stream: &Stream) -> (u32, bool) {
-        let now = now & (self.events | ERR | HUP);
-        if self.events & EDGE == 0 {
+        now &= self.events | ERR | HUP;
+        if !is_edge {
             return (now, now != 0);
         }
         let has_bytes = now & (IN | RDNORM) != 0;
@@ -262,18 +243,7 @@ impl Interest {
 
     /// True while some of the stream is the kernel's, and the kernel does not report all of it.
     pub fn is_unwatched(&self) -> bool {
-        (self.is_early() || self.has_come_back())
-            && (!self.in_kernel || (self.wants_room() && !self.is_room_watched))
-    }
-
-    /// True while only what is left in the ring is not the kernel's.
-    pub fn has_come_back(&self) -> bool {
-        carried::has_come_back(socket::at(self.socket))
-    }
-
-    /// The kernel has seen room since there was none: that is told, whatever was told before.
-    pub fn forget_room(&mut self) {
-        self.told &= !(OUT | WRNORM);
+        self.is_early() && (!self.in_kernel || (self.wants_room() && !self.is_room_watched))
     }
 
     /// True when room is waited for and no bell may come for it, behind payload that nobody has read:

@@ -178,9 +178,6 @@ impl Interests {
     /// Lets the kernel report an interest's shadow under our mark.
     pub fn register(&mut self, epoll: i32, place: usize) -> Result<(), Errno> {
         let Some(interest) = &mut self.places[place] else { return Ok(()) };
-        if interest.has_come_back() && interest.is_unwatched() {
-            return self.watch_early(epoll, place);
-        }
         if interest.in_kernel {
             return Ok(());
         }
@@ -190,8 +187,8 @@ impl Interests {
         Ok(())
     }
 
-    /// The kernel reports the shadow of an early stream from now on, or the socket of one that has come
-    /// back, since it is the kernel that knows what comes, and whether there is room.
+    /// The kernel reports the shadow of an early stream from now on, since it is the kernel that
+    /// knows what comes, and whether there is room.
     pub fn watch_early(&mut self, epoll: i32, place: usize) -> Result<(), Errno> {
         let Some(interest) = &mut self.places[place] else { return Ok(()) };
         let room = if interest.wants_room() { libc::EPOLLOUT as u32 } else { 0 };
@@ -338,9 +335,6 @@ impl Interests {
         shadow::learn(interest.fd, socket, events);
         if socket.is_early() && events & !(libc::EPOLLOUT as u32) != 0 {
             socket.shadow_news.fetch_add(1, Release);
-        }
-        if events & libc::EPOLLOUT as u32 != 0 && interest.has_come_back() {
-            interest.forget_room();
         }
         interest.drain_bells(socket);
         if interest.is_active {
