@@ -133,7 +133,7 @@ impl Connection {
     fn plan_both(&mut self) -> Result<Plan, Corrupt> {
         let flags = self.outward.flags(); // before what is unread: no byte follows FIN
         if flags & RESET != 0 {
-            return self.plan_reset();
+            return Ok(Plan::Ends(Turn::Reset));
         }
         let receives = self.takes_more() && self.inward.room()? > 0;
         let is_sent = self.outward.unread()? == 0;
@@ -152,15 +152,6 @@ impl Connection {
         Ok(match receives || sends {
             true => Plan::Moves { receives, sends },
             false => Plan::Nothing,
-        })
-    }
-
-    /// The program resets: as from the kernel, what it wrote before goes out as far as the socket takes it.
-    fn plan_reset(&mut self) -> Result<Plan, Corrupt> {
-        let sends = self.is_writable && !self.has_shut && self.outward.unread()? > 0;
-        Ok(match sends {
-            true => Plan::Moves { receives: false, sends },
-            false => Plan::Ends(Turn::Reset),
         })
     }
 
