@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import threading
@@ -55,3 +56,33 @@ def test_connections_in_an_epoll_set_answer_after_it(harness):
     assert all_answer(b"and later")
     with connect(port) as new:
         assert ask(new, b"new") == b"new"
+
+
+def test_a_program_that_is_started_after_it_reads_on_behind_what_was_unread(harness):
+    """The loop is gone, what it has left lies in the ring, and the connection lives: all of it is the new program's."""
+    program = """
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+assert connection.recv(1) == b"1"
+while len(connection.recv(1 << 20, socket.MSG_PEEK)) < 50_000: pass
+print("there", flush=True)
+sys.stdin.readline()
+connection.sendall(b"2")
+os.dup2(connection.fileno(), 0); os.dup2(connection.fileno(), 1)
+os.execv("/bin/cat", ["cat"])
+"""
+    reading, writing = os.pipe()
+    port, server = start_server(harness, program, stdin=reading)
+    unread = random.Random(3).randbytes(50_000)
+    with connect(port) as client:
+        client.sendall(b"1" + unread)
+        kernel_view.wait_until(lambda: "there" in server.output(), 60, "the unread bytes")
+        os.kill(harness.control_plane(), signal.SIGKILL)
+        os.write(writing, b"\n")
+        assert client.recv(1) == b"2"
+        assert client.recv(len(unread), socket.MSG_WAITALL) == unread, server.errors()
+        assert ask(client, b"what follows") == b"what follows"
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    os.close(writing)

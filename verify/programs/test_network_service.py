@@ -122,6 +122,27 @@ sys.stdin.read()
             raise ConnectionResetError if not client.recv(1) else AssertionError
 
 
+def test_an_answer_that_is_written_before_a_close_with_unread_bytes_arrives(harness):
+    program = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+connection.recv(1)
+while len(connection.recv(100, socket.MSG_PEEK)) < 3: pass
+connection.sendall(b"answer")
+connection.close()
+sys.stdin.read()
+"""
+    for _ in range(10):
+        port, _ = start_server(harness, program)
+        with connect(port) as client:
+            client.sendall(b"1")
+            client.sendall(b"234")
+            assert client.recv(6, socket.MSG_WAITALL) == b"answer"
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+
+
 def test_names_and_options_are_the_real_sockets(harness):
     program = """
 import socket, sys

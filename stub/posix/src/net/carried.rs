@@ -3,7 +3,7 @@
 //! How it gets the socket, and how that comes back, is in `delegated`.
 
 use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
-use heliostat_base::sync::Ordering::Acquire;
+use heliostat_base::sync::Ordering::{Acquire, Relaxed};
 
 use super::socket::{self, Socket, Stream};
 
@@ -27,6 +27,13 @@ pub fn is_lost(socket: &Socket, stream: &Stream) -> bool {
 pub fn has_let_go(socket: &Socket, stream: &Stream) -> bool {
     is_lost(socket, stream)
         || is_carried(socket) && stream.incoming.flags() & (RESET | SWITCHED) == SWITCHED
+}
+
+/// The program has taken the socket back, and reads what lies in the ring first: all else of the
+/// connection is what the kernel says of its descriptor.
+#[inline]
+pub fn has_come_back(socket: &Socket) -> bool {
+    socket.was_carried.load(Relaxed) && !is_carried(socket)
 }
 
 /// A child of vfork has taken the connection back, and this process's numbers are its shadow's still.

@@ -106,8 +106,11 @@ fn finish(connection: Connection<'_>) {
     }
     let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0)
         || (socket.reads_shadow() && early::is_unread(connection));
-    let is_reset = socket.closes_with_reset.load(Relaxed);
-    if unread || is_reset || socket.broken.load(Relaxed) {
+    let is_reset = socket.closes_with_reset.load(Relaxed) || socket.broken.load(Relaxed);
+    if unread && !is_reset && carried::is_carried(socket) {
+        // The loop resets by itself where bytes lie unread, after it has sent what was written.
+        stream.outgoing.push();
+    } else if unread || is_reset {
         // The kernel resets a connection that is closed with unread bytes (RFC 2525, 2.17).
         stream.outgoing.raise(RESET);
         let _ = call::linger_zero(fd);

@@ -25,7 +25,7 @@ use crate::net::early;
 use crate::net::patience::Account;
 use crate::net::side_lock::{self, Half};
 use crate::net::socket::{Connection, Socket, Stage, Stream};
-use crate::net::{end, relay, shadow};
+use crate::net::{carried, end, relay, shadow};
 
 /// Between two looks at a peer that has been woken.
 const LOOK_PAUSE_NS: u64 = 100_000;
@@ -128,7 +128,11 @@ fn is_through(stream: &Stream) -> bool {
     (has_switched || is_heard) && lane.held() == 0 && lane.unread() == Ok(0)
 }
 
+/// What a loop has left of a connection that has come back is no end: the connection goes on behind it.
 fn has_left(socket: &Socket, stream: &Stream) -> bool {
+    if carried::has_come_back(socket) {
+        return false;
+    }
     stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed)
 }
 
