@@ -211,6 +211,14 @@ def test_more_lanes_than_slots_get_their_turns(harness, built, tmp_path):
     assert "12 warps, 0 wrong" in program.output()
 
 
+def test_small_files_are_fetched_by_many_threads_of_many_workers(harness, built, tmp_path):
+    """More at once than an opener's thread takes together; what fails is said by errno."""
+    words = ["--workers", "3", "--root", f"{tmp_path}:rw"]
+    program = start(harness, words, built / "fetches", tmp_path, "12", "150")
+    assert program.wait(120) == 0, program.output() + program.errors()
+    assert program.output().count("7200 fetched, 0 wrong") == 3
+
+
 def test_threads_race_nowhere(harness, built, tmp_path):
     """The same under ThreadSanitizer, which a seal has no room for."""
     source, binary = HERE / "threads.c", tmp_path / "threads"
