@@ -109,8 +109,8 @@ class Guest:
         return self.folder / "initramfs.cpio.gz"
 
     def command(self, kernel: Path, image: Path, *more: str) -> list[str]:
-        """QEMU's words."""
-        return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(self.memory_mib), "-nographic", "-no-reboot",
+        """QEMU's words; it dies with this process."""
+        return ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(self.memory_mib), "-nographic", "-no-reboot",
                 "-nic", "none", "-kernel", str(kernel), "-initrd", str(image),
                 "-append", "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check", *more]  # fmt: skip
 
