@@ -71,7 +71,6 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
         return match delegated::take_back(connection, is_complete) {
             TakenBack::Settled => finish(fd, index, reason),
             TakenBack::Reading if is_complete => complete::reset(connection, reason),
-            TakenBack::Reading => watch::back::came_back(index),
             TakenBack::Reading => {}
             TakenBack::Lost => complete::reset(connection, reason),
         };

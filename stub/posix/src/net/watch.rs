@@ -14,7 +14,6 @@
 //! - `polled`: a poll on the set itself
 //! - `family`: sets that a fork left to several processes
 
-pub mod back;
 pub mod early;
 pub mod enter;
 pub mod family;

@@ -41,14 +41,14 @@ pub fn withdraw_shadow(index: u32) {
 }
 
 /// Places of the interests in connection `index`.
-pub(super) fn places_of(inner: &mut Interests, index: u32) -> Vec<usize> {
+fn places_of(inner: &mut Interests, index: u32) -> Vec<usize> {
     let places = 0..inner.len();
     let is_it = |place: &usize| inner.at(*place).is_some_and(|interest| interest.socket == index);
     places.filter(is_it).collect()
 }
 
 /// The sets that hold connection `index`, with a descriptor of each.
-pub(super) fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
+fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
     let mut sets = socket::at(index).sets.lock().clone();
     if sets.is_empty() {
         return Vec::new();

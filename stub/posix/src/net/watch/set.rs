@@ -193,8 +193,6 @@ impl Interests {
         let Some(interest) = &mut self.places[place] else { return Ok(()) };
         let room = if interest.wants_room() { libc::EPOLLOUT as u32 } else { 0 };
         let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
-        let event =
-            libc::epoll_event { events: SHADOW_EVENTS | room | urgent, u64: interest.mark(place) };
         let event = libc::epoll_event { events: SHADOW_EVENTS | room, u64: interest.mark(place) };
         call::epoll_ctl(epoll, op, interest.fd, Some(event))?;
         (interest.in_kernel, interest.is_room_watched) = (true, room != 0);

@@ -1,22 +1,23 @@
 //! A loop, with the test as the program on one side and as the remote peer on the other.
 
-mod program;
-
-use std::io::{IoSlice, Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::time::Duration;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use heliostat_abi::name::ObjectId;
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
-use heliostat_abi::stream::channel::{self as layout, slot};
+use heliostat_abi::stream::channel::{self as layout, slot, SlotState};
 use heliostat_abi::stream::delegated::Hand;
+use heliostat_base::mapping::SharedMapping;
 use heliostat_base::packet;
-use heliostat_server_network::Order;
+use heliostat_ring::stream::{Lane, WriteCache};
+use heliostat_server_network::{NetworkLoops, NewChannel, Order, Settings};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
-use program::*;
 const SLOTS: u32 = 4;
 const RING: u32 = 16384;
 const WATCHDOG: Duration = Duration::from_secs(60);
