@@ -1,6 +1,6 @@
 //! What a write finds whose peer has gone.
 
-use std::sync::atomic::Ordering::Acquire;
+use heliostat_base::sync::Ordering::Acquire;
 
 use heliostat_abi::code::Native;
 
