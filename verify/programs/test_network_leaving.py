@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -188,3 +189,45 @@ if {how != "half_closed"}: sock.sendall(b"behind it")
     os.close(writing)
     expected = random.Random(8).randbytes(30_000_000)[: int(server.output())]
     assert received == expected + (b"" if how == "half_closed" else b"behind it")
+
+
+def open_files(pid: int) -> set[str]:
+    folder, found = f"/proc/{pid}/fd", set()
+    for number in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            found.add(os.readlink(f"{folder}/{number}"))
+    return found
+
+
+def test_a_time_to_linger_that_is_set_as_a_connection_leaves_stays(harness):
+    program = """
+import os, socket, struct, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+print(connection.recv(1), flush=True)
+sys.stdin.readline()
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 10))
+print("set", os.fstat(connection.fileno()).st_ino, flush=True)
+sys.stdin.readline()
+print(struct.unpack("ii", connection.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)), flush=True)
+sys.stdin.readline()
+"""
+    reading, writing = os.pipe()
+    port, server = start_server(harness, program, stdin=reading)
+    with connect(port) as client:
+        client.sendall(b"x")
+        kernel_view.wait_until(lambda: "x" in server.output(), 60, "the first byte")
+        control = harness.control_plane()
+        os.kill(control, signal.SIGSTOP)
+        try:
+            os.write(writing, b"\n")
+            kernel_view.wait_until(lambda: "set" in server.output(), 60, "the option")
+        finally:
+            os.kill(control, signal.SIGCONT)
+        # Only now the loop's duplicate is closed.
+        inode = server.output().split()[-1]
+        kernel_view.wait_until(lambda: f"socket:[{inode}]" not in open_files(control), 60, "the loop lets go")
+        os.write(writing, b"\n")
+        kernel_view.wait_until(lambda: ")" in server.output(), 60, "the option as it is now")
+        assert "(1, 10)" in server.output()
+    os.close(writing)

@@ -149,7 +149,8 @@ impl Daemon {
         let mapped = SharedMapping::from_fd(memory.fd.as_raw_fd(), length, Access::ReadWrite)
             .map_err(std::io::Error::other)?;
         let (theirs, link) = link()?;
-        let closer = self.holder(session).map(|holder| self.closer.of(holder));
+        // Programs use on what has come back to them: its options stay.
+        let closer = self.holder(session).map(|holder| self.closer.of(holder).shared());
         let close: Box<dyn Fn(OwnedFd) + Send> = match closer {
             Ok(closer) => Box::new(move |fd| closer.close(fd)),
             Err(_) => Box::new(drop::<OwnedFd>),
