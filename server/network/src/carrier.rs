@@ -31,8 +31,6 @@ use crate::events::{About, EventSet, Place};
 use crate::waiting::Waiting;
 use crate::Order;
 
-/// So long at most a peer is waited for that takes nothing of what a program has left.
-const LINGER_NS: u64 = 120_000_000_000;
 /// Peers that take nothing are looked after this often.
 const TICK_NS: u64 = 1_000_000_000;
 const TRIGGERED: i32 = libc::EPOLLET | libc::EPOLLIN | libc::EPOLLRDHUP;
@@ -275,7 +273,7 @@ impl Carrier {
         }
         if !std::mem::replace(&mut connection.is_gone, true) {
             ending::widen(connection);
-            connection.moved_at_ns = clock::monotonic_ns();
+            connection.waits_since_ns = clock::monotonic_ns();
             self.lingering.push(place);
         }
     }
@@ -296,8 +294,8 @@ impl Carrier {
             let Some(Some(connection)) = self.connections.get(*place as usize) else {
                 return false;
             };
-            let is_late = now_ns.saturating_sub(connection.moved_at_ns) > LINGER_NS;
-            if connection.is_gone && is_late {
+            let is_late = connection.is_given_up(now_ns);
+            if is_late {
                 self.end(*place, Turn::Reset);
             }
             !is_late

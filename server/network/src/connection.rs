@@ -24,6 +24,8 @@ use crate::counts::Counts;
 const DRAIN_BYTES: usize = 64;
 /// Calls for one event: who rings without end is drained on at the next.
 const DRAINS: usize = 8;
+/// So long at most a peer is waited for that takes nothing of what a program has left.
+const LINGER_NS: u64 = 120_000_000_000;
 /// More bells than that are nonsense.
 const BELLS_MAX: u32 = 1 << 24;
 
@@ -60,6 +62,8 @@ pub struct Connection {
     pub is_warm: bool,
     /// When a turn last moved something (monotonic ns).
     pub moved_at_ns: u64,
+    /// When its program was found gone, or its peer last took something after that.
+    pub waits_since_ns: u64,
 }
 
 /// What a turn came to.
@@ -116,7 +120,14 @@ impl Connection {
             has_turn: false,
             is_warm: false,
             moved_at_ns: 0,
+            waits_since_ns: 0,
         }
+    }
+
+    /// Whether its program is gone, and its peer has taken nothing for so long. What the peer sends is
+    /// nothing to that.
+    pub fn is_given_up(&self, now_ns: u64) -> bool {
+        self.is_gone && now_ns.saturating_sub(self.waits_since_ns) > LINGER_NS
     }
 
     /// What its next turn moves, or why it has none.
@@ -313,5 +324,34 @@ impl Connection {
     pub fn rise(&mut self) {
         self.outward.reader_awake();
         self.inward.writer_awake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use heliostat_base::fd::duplicate;
+    use heliostat_base::mapping::SharedMapping;
+
+    use super::*;
+
+    fn connection() -> Connection {
+        let (near, far) = UnixStream::pair().unwrap();
+        let [socket, shadow] = [&near, &far].map(|end| duplicate(end.as_raw_fd()).unwrap());
+        let (_, memory) = SharedMapping::create(c"lanes", 16384).unwrap();
+        let memory = Arc::new(memory);
+        let lane = |at| Lane::new(&memory, at, at + 4096, 4096).unwrap();
+        Connection::new(0, Handed { slot: 0, socket, shadow }, (lane(0), lane(8192)), 1)
+    }
+
+    #[test]
+    fn a_peer_that_only_sends_does_not_keep_what_a_program_has_left() {
+        let mut connection = connection();
+        (connection.is_gone, connection.waits_since_ns) = (true, 5);
+        connection.moved_at_ns = LINGER_NS; // an event of the peer's
+        assert!(!connection.is_given_up(LINGER_NS));
+        assert!(connection.is_given_up(LINGER_NS + 6));
     }
 }

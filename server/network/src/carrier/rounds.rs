@@ -92,6 +92,9 @@ impl Carrier {
             match turn {
                 Turn::Moved(_) => {
                     connection.moved_at_ns = now_ns;
+                    if *direction == Direction::Send {
+                        connection.waits_since_ns = now_ns;
+                    }
                     has_moved = true;
                 }
                 Turn::Idle => {}
