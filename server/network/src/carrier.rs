@@ -159,7 +159,7 @@ impl Carrier {
         let is_it = |channel: &Option<Channel>| channel.as_ref().is_some_and(|it| it.id == id);
         let Some(index) = self.channels.iter().position(is_it) else { return };
         if let Some(channel) = &mut self.channels[index] {
-            channel.unlink();
+            channel.unlink(&self.events);
         }
         if revoked {
             let places: Vec<_> = self.places_of(index as u32).collect();
@@ -193,7 +193,7 @@ impl Carrier {
                 }
             }
             Brought::End => {
-                channel.unlink();
+                channel.unlink(&self.events);
                 self.forget_if_unused(index);
             }
         }

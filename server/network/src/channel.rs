@@ -12,6 +12,7 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, fd, packet};
 use heliostat_ring::stream::Lane;
 
+use crate::events::EventSet;
 use crate::NewChannel;
 
 /// Link messages looked at before others are served.
@@ -100,9 +101,11 @@ impl Channel {
         }
     }
 
-    /// Takes nothing more from the link. Descriptors may lie in it, whose close may wait for the program.
-    pub fn unlink(&mut self) {
+    /// Takes nothing more from the link. Descriptors may lie in it, whose close may wait for the program:
+    /// until then the set would tell of it without end.
+    pub fn unlink(&mut self, events: &EventSet) {
         if let Some(link) = self.link.take() {
+            events.forget(&link);
             (self.close)(link);
         }
     }

@@ -54,6 +54,14 @@ impl Program {
     }
 
     fn start_with(connections_max: usize, ring: u32) -> Program {
+        Program::start_closed_by(connections_max, ring, Box::new(drop::<OwnedFd>))
+    }
+
+    fn start_closed_by(
+        connections_max: usize,
+        ring: u32,
+        close: Box<dyn Fn(OwnedFd) + Send>,
+    ) -> Program {
         let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
         let loops = NetworkLoops::start(&settings).unwrap();
         let length = layout::bytes(SLOTS, ring);
@@ -72,7 +80,7 @@ impl Program {
                 slots: SLOTS,
                 ring_bytes: ring,
                 link: theirs,
-                close: Box::new(drop::<OwnedFd>),
+                close,
             }),
         );
         Program { ring, loops, memory, link, id }
@@ -138,6 +146,7 @@ impl Program {
         let counts = &self.loops.each()[0].counts;
         match which {
             "refused" => counts.refused.load(Relaxed),
+            "sleeps" => counts.sleeps.load(Relaxed),
             "corrupt" => counts.corrupt.load(Relaxed),
             _ => counts.connections.load(Relaxed),
         }
@@ -370,4 +379,19 @@ fn a_connection_that_its_round_had_no_room_for_is_received_from_in_the_next() {
         let (carried, _peer) = &all[speaks as usize];
         wait_until("the byte comes", || carried.incoming.unread() == Ok(1));
     }
+}
+
+#[test]
+fn a_link_that_has_ended_and_is_not_closed_yet_leaves_the_loop_asleep() {
+    let (hung, kept) = std::sync::mpsc::channel();
+    let close = move |fd| hung.send(fd).unwrap();
+    let mut program = Program::start_closed_by(8, RING, Box::new(close));
+    let flags = SocketFlags::CLOEXEC;
+    program.link = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap().0;
+    let _link = kept.recv_timeout(WATCHDOG).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let before = program.count("sleeps");
+    std::thread::sleep(Duration::from_millis(300));
+    let slept = program.count("sleeps") - before;
+    assert!(slept < 10, "woke {slept} times");
 }
