@@ -257,12 +257,23 @@ impl Carrier {
 
     fn shadow_event(&mut self, place: Place, events: u32) {
         let Some(connection) = self.at(place) else { return };
-        connection.drain();
+        let (foreign, channel) = (connection.drain(), connection.channel);
+        if !foreign.is_empty() {
+            self.let_go(channel, foreign);
+            return self.end(place.index, Turn::Corrupt);
+        }
         let is_over = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
         if is_over {
             self.is_gone(place.index);
         }
         self.warm_up(place.index);
+    }
+
+    /// Closes what a channel's session has shown.
+    fn let_go(&self, channel: u32, fds: Vec<heliostat_base::fd::OwnedFd>) {
+        if let Some(Some(channel)) = self.channels.get(channel as usize) {
+            fds.into_iter().for_each(|fd| channel.let_go(fd));
+        }
     }
 
     /// The program has closed its end: what it has sent is still to be sent.

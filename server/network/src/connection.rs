@@ -11,6 +11,7 @@
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET};
+use heliostat_backend_socket::along;
 use heliostat_backend_tcp::{Direction, Transfer};
 use heliostat_base::call;
 use heliostat_base::fd::OwnedFd;
@@ -274,22 +275,23 @@ impl Connection {
         Counts::add(&counts.bells, 1);
     }
 
-    /// Takes the program's bells off the shadow.
-    pub fn drain(&self) {
+    /// Takes the program's bells off the shadow; the descriptors that lay among them, of a program that
+    /// broke the protocol.
+    pub fn drain(&self) -> Vec<OwnedFd> {
         for _ in 0..DRAINS {
             let pending = self.outward.bells_pending();
             if pending == 0 || pending > BELLS_MAX {
-                return;
+                break;
             }
             let mut bytes = [0; DRAIN_BYTES];
             let wanted = DRAIN_BYTES.min(pending as usize);
-            let shadow = self.shadow.as_raw_fd();
-            match call::recv(shadow, &mut bytes[..wanted], libc::MSG_DONTWAIT) {
-                Ok(0) => return, // told by the set as well
-                Ok(count) => self.outward.bells_drained(count as u32),
-                Err(_) => return,
+            match along::receive(self.shadow.as_raw_fd(), &mut bytes[..wanted]) {
+                Ok((_, fds)) if !fds.is_empty() => return fds,
+                Ok((0, _)) | Err(_) => break, // its end is told by the set as well
+                Ok((count, _)) => self.outward.bells_drained(count as u32),
             }
         }
+        Vec::new()
     }
 
     /// The socket may have something that is still received.

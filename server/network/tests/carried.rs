@@ -124,7 +124,22 @@ impl Program {
         self.carry_of(slot, false)
     }
 
+    /// As `carry`, with the loop's end of the shadow, which the program has kept.
+    fn carry_shown(&self, slot: u32) -> (Carried, TcpStream, UnixStream) {
+        let (carried, peer, _, far) = self.carry_all(slot, false);
+        (carried, peer, far)
+    }
+
     fn carry_of(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream, TcpStream) {
+        let (carried, peer, socket, _) = self.carry_all(slot, has_sent);
+        (carried, peer, socket)
+    }
+
+    fn carry_all(
+        &self,
+        slot: u32,
+        has_sent: bool,
+    ) -> (Carried, TcpStream, TcpStream, UnixStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_read_timeout(Some(WATCHDOG)).unwrap();
@@ -139,7 +154,8 @@ impl Program {
         let (shadow, far) = UnixStream::pair().unwrap();
         shadow.set_read_timeout(Some(WATCHDOG)).unwrap();
         self.hand(slot, socket.as_raw_fd(), far.as_raw_fd());
-        (Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow }, peer, socket)
+        let carried = Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow };
+        (carried, peer, socket, far)
     }
 
     fn count(&self, which: &str) -> u64 {
@@ -394,4 +410,21 @@ fn a_link_that_has_ended_and_is_not_closed_yet_leaves_the_loop_asleep() {
     std::thread::sleep(Duration::from_millis(300));
     let slept = program.count("sleeps") - before;
     assert!(slept < 10, "woke {slept} times");
+}
+
+#[test]
+fn descriptors_that_come_over_a_shadow_are_closed_beside_the_loop_and_end_their_connection() {
+    let (closed, kept) = std::sync::mpsc::channel();
+    let program = Program::start_closed_by(8, RING, Box::new(move |fd| closed.send(fd).unwrap()));
+    let (carried, _peer, far) = program.carry_shown(0);
+    // Who has the far end too may always take it back that none are let in (SO_PASSRIGHTS).
+    wait_until("it", || program.count("connections") == 1);
+    let _ = heliostat_base::call::set_option(far.as_raw_fd(), libc::SOL_SOCKET, 83, 1);
+    let (sent, _other) = UnixStream::pair().unwrap();
+    carried.outgoing.count_bell();
+    packet::send(carried.shadow.as_raw_fd(), &[0], &[sent.as_raw_fd()]).unwrap();
+    let inode = heliostat_base::call::inode(sent.as_raw_fd());
+    let found = kept.recv_timeout(WATCHDOG).unwrap();
+    assert_eq!(heliostat_base::call::inode(found.as_raw_fd()), inode);
+    wait_until("the end", || program.count("connections") == 0 && program.count("corrupt") == 1);
 }
