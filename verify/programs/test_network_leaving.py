@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import random
+import signal
 import socket
 import threading
 
