@@ -55,6 +55,8 @@ pub struct Connection {
     has_ended: bool,
     /// The peer has been told that nothing follows.
     has_shut: bool,
+    /// The socket takes nothing any more: what came before that is received once more, then it ends.
+    has_failed: bool,
     /// The program's end is closed: by its word, or by the kernel.
     pub is_gone: bool,
     /// Within a turn, its program does not take the socket back.
@@ -117,6 +119,7 @@ impl Connection {
             is_writable: true,
             has_ended: false,
             has_shut: false,
+            has_failed: false,
             is_gone: false,
             has_turn: false,
             is_warm: false,
@@ -145,6 +148,13 @@ impl Connection {
     fn plan_both(&mut self) -> Result<Plan, Corrupt> {
         let flags = self.outward.flags(); // before what is unread: no byte follows FIN
         if flags & RESET != 0 {
+            return Ok(Plan::Ends(Turn::Reset));
+        }
+        let takes_more = !self.has_ended && !self.is_gone;
+        if self.has_failed && takes_more && self.inward.room()? > 0 {
+            return Ok(Plan::Moves { receives: true, sends: false });
+        }
+        if self.has_failed {
             return Ok(Plan::Ends(Turn::Reset));
         }
         let receives = self.takes_more() && self.inward.room()? > 0;
@@ -217,6 +227,7 @@ impl Connection {
         counts: &Counts,
     ) -> Turn {
         match (direction, answer) {
+            (Direction::Receive, Ok(0) | Err(Errno(libc::EAGAIN))) if self.has_failed => Turn::Reset,
             (Direction::Receive, Ok(0)) => {
                 self.has_ended = true;
                 self.inward.raise(FIN);
@@ -227,7 +238,10 @@ impl Connection {
                 self.inward.publish_pieces(bytes);
                 Counts::add(&counts.received, bytes as u64);
                 self.wake_reader(counts);
-                Turn::Moved(bytes)
+                match self.has_failed {
+                    true => Turn::Reset,
+                    false => Turn::Moved(bytes),
+                }
             }
             (Direction::Send, Ok(bytes)) => {
                 let done = self.outward.consume(bytes);
@@ -244,6 +258,11 @@ impl Connection {
             }
             (Direction::Send, Err(Errno(libc::EAGAIN))) => {
                 self.is_writable = false;
+                Turn::Idle
+            }
+            // A peer that resets has often said why, just before.
+            (Direction::Send, Err(_)) if !self.has_failed => {
+                self.has_failed = true;
                 Turn::Idle
             }
             (_, Err(_)) => Turn::Reset,
@@ -310,7 +329,7 @@ impl Connection {
         let has_room = takes_more && self.inward.room() != Ok(0);
         let has_bytes = self.is_writable && self.outward.unread() != Ok(0);
         let has_flags = self.outward.flags() & RESET != 0 || self.inward.is_native_wanted();
-        let has_news = has_room || has_bytes || has_flags || self.is_half_done();
+        let has_news = self.has_failed || has_room || has_bytes || has_flags || self.is_half_done();
         if has_news {
             self.rise();
         }

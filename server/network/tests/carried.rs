@@ -428,3 +428,28 @@ fn descriptors_that_come_over_a_shadow_are_closed_beside_the_loop_and_end_their_
     assert_eq!(heliostat_base::call::inode(found.as_raw_fd()), inode);
     wait_until("the end", || program.count("connections") == 0 && program.count("corrupt") == 1);
 }
+
+#[test]
+fn what_a_peer_says_before_it_resets_is_received_although_nothing_can_be_sent_any_more() {
+    const WHY: &[u8] = b"that is not understood here";
+    let program = Program::start(8);
+    for turn in 0..300 {
+        let (mut carried, peer) = program.carry(0);
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(turn * 10));
+            (&peer).write_all(WHY).unwrap();
+            heliostat_base::call::linger_zero(peer.as_raw_fd()).unwrap();
+        });
+        while carried.incoming.flags() & RESET == 0 {
+            let part = [IoSlice::new(&[7; 512])];
+            let _ = carried.outgoing.write(&part, &mut carried.cache).unwrap();
+            if carried.outgoing.take_sleeping_reader() {
+                carried.outgoing.count_bell();
+                let _ = carried.shadow.write_all(&[0]);
+            }
+        }
+        ending.join().unwrap();
+        assert_eq!(carried.incoming.unread(), Ok(WHY.len() as u64), "in turn {turn}");
+        wait_until("the end", || program.count("connections") == 0);
+    }
+}
