@@ -227,7 +227,9 @@ impl Connection {
         counts: &Counts,
     ) -> Turn {
         match (direction, answer) {
-            (Direction::Receive, Ok(0) | Err(Errno(libc::EAGAIN))) if self.has_failed => Turn::Reset,
+            (Direction::Receive, Ok(0) | Err(Errno(libc::EAGAIN))) if self.has_failed => {
+                Turn::Reset
+            }
             (Direction::Receive, Ok(0)) => {
                 self.has_ended = true;
                 self.inward.raise(FIN);

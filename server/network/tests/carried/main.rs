@@ -1,207 +1,22 @@
 //! A loop, with the test as the program on one side and as the remote peer on the other.
 
-use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod program;
 
-use heliostat_abi::name::ObjectId;
+use std::io::{IoSlice, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Duration;
+
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
-use heliostat_abi::stream::channel::{self as layout, slot, SlotState};
+use heliostat_abi::stream::channel::{self as layout, slot};
 use heliostat_abi::stream::delegated::Hand;
-use heliostat_base::mapping::SharedMapping;
 use heliostat_base::packet;
-use heliostat_ring::stream::{Lane, WriteCache};
-use heliostat_server_network::{NetworkLoops, NewChannel, Order, Settings};
+use heliostat_server_network::Order;
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
-const SLOTS: u32 = 4;
-const RING: u32 = 16384;
-const WATCHDOG: Duration = Duration::from_secs(60);
-
-/// A program's end of a channel.
-struct Program {
-    ring: u32,
-    loops: NetworkLoops,
-    memory: Arc<SharedMapping>,
-    link: OwnedFd,
-    id: ObjectId,
-}
-
-/// One connection of it.
-struct Carried {
-    slot: u32,
-    incoming: Lane,
-    outgoing: Lane,
-    cache: WriteCache,
-    shadow: UnixStream,
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < WATCHDOG, "{what}: never");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-impl Program {
-    fn start(connections_max: usize) -> Program {
-        Program::start_with(connections_max, RING)
-    }
-
-    fn start_with(connections_max: usize, ring: u32) -> Program {
-        Program::start_closed_by(connections_max, ring, Box::new(drop::<OwnedFd>))
-    }
-
-    fn start_closed_by(
-        connections_max: usize,
-        ring: u32,
-        close: Box<dyn Fn(OwnedFd) + Send>,
-    ) -> Program {
-        let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
-        let loops = NetworkLoops::start(&settings).unwrap();
-        let length = layout::bytes(SLOTS, ring);
-        let (_, memory) = SharedMapping::create(c"channel", length).unwrap();
-        let memory = Arc::new(memory);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (link, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        let id = ObjectId { index: 1, generation: 1 };
-        loops.order(
-            0,
-            Order::Carry(NewChannel {
-                id,
-                session: id,
-                memory: memory.clone(),
-                slots: SLOTS,
-                ring_bytes: ring,
-                link: theirs,
-                close,
-            }),
-        );
-        Program { ring, loops, memory, link, id }
-    }
-
-    fn lane(&self, slot: u32, direction: usize) -> Lane {
-        let words = layout::slot_offset(slot) + slot::DIRECTION[direction];
-        let data = layout::ring_offset(slot, direction, self.ring);
-        Lane::new(&self.memory, words, data, self.ring).unwrap()
-    }
-
-    fn word(&self, slot: u32, offset: usize) -> &std::sync::atomic::AtomicU32 {
-        self.memory.atomic_u32(layout::slot_offset(slot) + offset)
-    }
-
-    /// Sets a slot up and hands a socket over on it.
-    fn hand(&self, slot: u32, socket: i32, shadow: i32) {
-        let word = 7 << 8 | SlotState::Proven as u32;
-        self.word(slot, slot::STATE).store(word, Release);
-        packet::send(
-            self.link.as_raw_fd(),
-            &Hand { slot, generation: 7 }.encode(),
-            &[socket, shadow],
-        )
-        .unwrap();
-    }
-
-    /// As `carry`; its peer has sent a byte before, or sends nothing.
-    fn carry_to(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream) {
-        let (carried, peer, _) = self.carry_of(slot, has_sent);
-        (carried, peer)
-    }
-
-    fn carry(&self, slot: u32) -> (Carried, TcpStream) {
-        let (carried, peer, _) = self.carry_kept(slot);
-        (carried, peer)
-    }
-
-    /// As `carry`, with the program's own descriptor of the socket.
-    fn carry_kept(&self, slot: u32) -> (Carried, TcpStream, TcpStream) {
-        self.carry_of(slot, false)
-    }
-
-    /// As `carry`, with the loop's end of the shadow, which the program has kept.
-    fn carry_shown(&self, slot: u32) -> (Carried, TcpStream, UnixStream) {
-        let (carried, peer, _, far) = self.carry_all(slot, false);
-        (carried, peer, far)
-    }
-
-    fn carry_of(&self, slot: u32, has_sent: bool) -> (Carried, TcpStream, TcpStream) {
-        let (carried, peer, socket, _) = self.carry_all(slot, has_sent);
-        (carried, peer, socket)
-    }
-
-    fn carry_all(
-        &self,
-        slot: u32,
-        has_sent: bool,
-    ) -> (Carried, TcpStream, TcpStream, UnixStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        peer.set_read_timeout(Some(WATCHDOG)).unwrap();
-        let socket = listener.accept().unwrap().0;
-        if has_sent {
-            (&peer).write_all(&[1]).unwrap();
-        }
-        let (incoming, outgoing) = (self.lane(slot, 1), self.lane(slot, 0));
-        incoming.reset(0);
-        outgoing.reset(0);
-        self.word(slot, slot::CLOSED).store(0, Release);
-        let (shadow, far) = UnixStream::pair().unwrap();
-        shadow.set_read_timeout(Some(WATCHDOG)).unwrap();
-        self.hand(slot, socket.as_raw_fd(), far.as_raw_fd());
-        let carried = Carried { slot, incoming, outgoing, cache: WriteCache::new(), shadow };
-        (carried, peer, socket, far)
-    }
-
-    fn count(&self, which: &str) -> u64 {
-        let counts = &self.loops.each()[0].counts;
-        match which {
-            "refused" => counts.refused.load(Relaxed),
-            "sleeps" => counts.sleeps.load(Relaxed),
-            "corrupt" => counts.corrupt.load(Relaxed),
-            _ => counts.connections.load(Relaxed),
-        }
-    }
-}
-
-impl Carried {
-    fn send(&mut self, bytes: &[u8]) {
-        let mut sent = 0;
-        wait_until("room", || {
-            let part = [IoSlice::new(&bytes[sent..])];
-            sent += self.outgoing.write(&part, &mut self.cache).unwrap();
-            if self.outgoing.take_sleeping_reader() {
-                self.outgoing.count_bell();
-                self.shadow.write_all(&[0]).unwrap();
-            }
-            sent == bytes.len()
-        });
-    }
-
-    fn receive(&self, count: usize) -> Vec<u8> {
-        let (mut bytes, mut seen) = (vec![0; count], 0);
-        wait_until("bytes", || {
-            let part = &mut [IoSliceMut::new(&mut bytes[seen..])];
-            let done = self.incoming.read(part, false).unwrap();
-            if done.made_room && self.incoming.take_sleeping_writer() {
-                self.outgoing.count_bell();
-                (&self.shadow).write_all(&[0]).unwrap();
-            }
-            seen += done.bytes;
-            seen == count
-        });
-        bytes
-    }
-}
-
-fn pattern(count: usize) -> Vec<u8> {
-    (0..count).map(|at| (at * 31 % 251) as u8).collect()
-}
+use program::*;
 
 #[test]
 fn a_socket_that_is_taken_between_two_turns_goes_on_where_the_lanes_say() {
