@@ -5,9 +5,10 @@
 //! log, or all is flushed before a call that changes names: a flush that a thread makes itself runs
 //! outside.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use heliostat_base::lock::Lock;
+use heliostat_base::lock::{Guard, Lock};
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock, futex};
@@ -18,6 +19,7 @@ use super::flushes::faults;
 use super::flushes::{Flight, Flushes, DONE, ENDS, FAILED_FROM, ISSUED, SLEEPERS};
 use super::sink::{self, FileSink};
 use super::{changing, clear, detect, own, worth, BUSY, KEPT, UNTOLD};
+use crate::thread::Critical;
 
 /// A program that waits so soon after it has asked is one whose waits flush.
 const SOON_NS: u64 = 1_000_000;
@@ -25,6 +27,32 @@ const SOON_NS: u64 = 1_000_000;
 const SLEEP: Duration = Duration::from_millis(2);
 
 static STATE: Lock<Flushes> = Lock::new(Flushes::new());
+
+/// The state, which no handler of this thread asks for meanwhile: it would wait for the thread itself.
+struct Held {
+    // Given back first.
+    state: Guard<'static, Flushes>,
+    _critical: Critical,
+}
+
+fn held() -> Held {
+    let critical = Critical::enter();
+    Held { state: STATE.lock(), _critical: critical }
+}
+
+impl Deref for Held {
+    type Target = Flushes;
+
+    fn deref(&self) -> &Flushes {
+        &self.state
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Flushes {
+        &mut self.state
+    }
+}
 
 /// The newest ticket that was issued.
 pub fn latest() -> u64 {
@@ -43,7 +71,7 @@ pub fn failed_from() -> u64 {
 
 /// Asks for a flush of a file that has this path; false when the next one has no room for it.
 pub fn begin(file: File, path: &[u8]) -> bool {
-    let mut state = STATE.lock();
+    let mut state = held();
     if !state.ask(file, path) {
         return false;
     }
@@ -56,33 +84,33 @@ pub fn begin(file: File, path: &[u8]) -> bool {
 
 /// Empties the log, durably, and keeps it for no file: before a call that changes what it counts on.
 pub fn forget_logged() {
-    let mut state = STATE.lock();
+    let mut state = held();
     state.forget_logged();
     state.reap();
 }
 
 /// Whether the log is kept for what the program has open as `fd`, and up to where it has its bytes.
 pub fn kept(fd: i32) -> Option<u64> {
-    STATE.lock().log.kept.iter().find(|kept| kept.fd == fd).map(|kept| kept.logged)
+    held().log.kept.iter().find(|kept| kept.fd == fd).map(|kept| kept.logged)
 }
 
 /// Whether the log is kept for a file that the program has open by one of these numbers.
 pub fn keeps_any(first: u32, last: u32) -> bool {
-    let state = STATE.lock();
+    let state = held();
     let found = state.log.kept.iter().any(|kept| (first..=last).contains(&(kept.fd as u32)));
     found
 }
 
 /// Whether the log is kept for this file.
 pub fn keeps(identity: (u64, u64)) -> bool {
-    let state = STATE.lock();
+    let state = held();
     let found = state.log.kept.iter().any(|kept| (kept.birth.device, kept.birth.inode) == identity);
     found
 }
 
 /// The program has begun to wait, or asks whether there is something to do.
 pub fn note_wait() {
-    let mut state = STATE.lock();
+    let mut state = held();
     if std::mem::take(&mut state.is_unseen) {
         state.waits_soon = clock::monotonic_ns().saturating_sub(state.asked_at) < SOON_NS;
     }
@@ -90,26 +118,26 @@ pub fn note_wait() {
 
 /// Takes note of what has ended.
 pub fn progress() {
-    STATE.lock().reap();
+    held().reap();
 }
 
 /// Begins what is collected, unless one is under way.
 pub fn start() {
-    let mut state = STATE.lock();
+    let mut state = held();
     state.reap();
     state.start();
 }
 
 /// True while all that is wanted is under way: nothing is left for `flush_here`.
 pub fn is_flying() -> bool {
-    let state = STATE.lock();
+    let state = held();
     let is_left = state.flying.is_none() && !state.next.is_empty() || state.log.is_unpushed();
     !is_left
 }
 
 /// True when a flush of what `fd` has open has been asked for, and has not ended.
 pub fn is_pending(fd: i32) -> bool {
-    let state = STATE.lock();
+    let state = held();
     let is_logged = state.order.is_logged() && state.log.kept.iter().any(|kept| kept.fd == fd);
     let is_flown = |flight: &Flight| flight.files.has(fd);
     is_logged || state.next.has(fd) || state.flying.as_ref().is_some_and(is_flown)
@@ -117,7 +145,7 @@ pub fn is_pending(fd: i32) -> bool {
 
 /// True when that is so, and no other file is to be flushed.
 pub fn is_all_that_is_pending(fd: i32) -> bool {
-    let state = STATE.lock();
+    let state = held();
     let flying = state.flying.iter().flat_map(|flight| flight.files.iter());
     let files = state.next.iter().chain(flying).map(|file| (file.fd, file.identity));
     let is_logged = state.order.is_logged();
@@ -129,7 +157,7 @@ pub fn is_all_that_is_pending(fd: i32) -> bool {
 
 /// Makes in this thread what is not under way: the log's append, or the next flush of files.
 pub fn flush_here() {
-    let mut state = STATE.lock();
+    let mut state = held();
     if state.log.is_unpushed() {
         let log = state.log.handle();
         state.log.note_pushed();
@@ -146,7 +174,7 @@ pub fn flush_here() {
     let answers = sink::flush_here(&files);
     #[cfg(feature = "flush-faults")]
     faults::sleep();
-    let mut state = STATE.lock();
+    let mut state = held();
     for (place, answer) in answers.into_iter().enumerate().take(files.iter().count()) {
         state.land(place, answer);
     }
@@ -156,7 +184,7 @@ pub fn flush_here() {
 /// Sleeps until something that is under way has ended, or for a short while.
 pub fn wait() {
     let seen = ENDS.load(Acquire);
-    let mut state = STATE.lock();
+    let mut state = held();
     state.reap();
     if state.order.is_empty() {
         return;
@@ -200,7 +228,7 @@ pub fn vacate(fd: i32) {
     if !own::owns(fd) {
         return;
     }
-    let mut state = STATE.lock();
+    let mut state = held();
     if state.sink.descriptor() == Some(fd) {
         own::release(fd);
         state.sink = FileSink::new();
@@ -214,7 +242,7 @@ pub fn vacate(fd: i32) {
 
 /// Readable when a flush has ended: of files, and in the log. -1 where there is none.
 pub fn ring_fds() -> [i32; 2] {
-    let state = STATE.lock();
+    let state = held();
     [state.sink.descriptor().unwrap_or(-1), state.log.descriptor().unwrap_or(-1)]
 }
 
@@ -222,7 +250,7 @@ pub fn ring_fds() -> [i32; 2] {
 fn sleep_limit_ns() -> Option<u64> {
     #[cfg(feature = "flush-faults")]
     {
-        let state = STATE.lock();
+        let state = held();
         let flight = state.flying.as_ref().map_or(u64::MAX, |flight| flight.ends_at);
         Some(faults::sleep_limit_ns(flight.min(state.order.answers_at())))
     }
@@ -237,7 +265,7 @@ pub fn sleep_at_most_ns() -> u64 {
 
 /// Nothing is held back: if nothing is unfinished either, calls go their usual way again.
 pub fn rest() {
-    let state = STATE.lock();
+    let state = held();
     if state.order.is_empty() {
         clear(BUSY);
     }
@@ -246,7 +274,7 @@ pub fn rest() {
 /// How the flush of a file has failed; who asks tells the program, which may write again when it has been
 /// told of every one.
 pub fn failure_of(identity: (u64, u64)) -> Option<Errno> {
-    let mut state = STATE.lock();
+    let mut state = held();
     let found = state.failures.tell(identity);
     if found.is_some() && state.failures.are_told() {
         clear(UNTOLD);
