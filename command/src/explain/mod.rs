@@ -37,7 +37,11 @@ pub fn explain(pid: u32, tree: bool, look: &Look) -> Result<(), ShowError> {
     let is_asked_for = look.whose.user.is_some() || look.whose.place.socket.is_some();
     let answer = explained(pid, &here);
     let answer = match own_place(pid, &here).filter(|_| answer.is_err() && !is_asked_for) {
-        Some(there) => explained_there(pid, &there),
+        Some(there) => match explained_there(pid, &there) {
+            // Nobody is there: what was said here stands.
+            Err(ShowError::Client(_)) => answer,
+            answered => answered,
+        },
         None => answer,
     };
     let mut explained = answer.or_else(|error| without_session(pid, tree, error))?;
