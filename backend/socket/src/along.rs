@@ -48,10 +48,12 @@ fn take_fds(mut messages: &[u8]) -> Vec<OwnedFd> {
         let length = length.clamp(HEAD, messages.len());
         if word(8) == libc::SOL_SOCKET && matches!(word(12), libc::SCM_RIGHTS | SCM_PIDFD) {
             let places = (HEAD..length.saturating_sub(3)).step_by(4);
-            // SAFETY: the kernel has just installed these for this message, and nobody else knows their
-            // numbers; one that it could not make is negative.
-            let fds = places.map(word).filter(|fd| *fd >= 0);
-            taken.extend(fds.map(|fd| unsafe { OwnedFd::adopt(fd) }));
+            // One that it could not make is negative.
+            for fd in places.map(word).filter(|fd| *fd >= 0) {
+                // SAFETY: the kernel has just installed it for this message, and nobody else knows its
+                // number.
+                taken.push(unsafe { OwnedFd::adopt(fd) });
+            }
         }
         messages = &messages[length.next_multiple_of(8).min(messages.len())..];
     }
