@@ -252,9 +252,15 @@ static void watch_offset(void) {
         nap();
 }
 static void act_offset(void) { lseek(file, 77, SEEK_SET); }
+/* Who watches a lock begins when the other one has it. */
 static void watch_record(void) {
-    struct flock it = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    check(fcntl(open_other(O_RDWR), F_SETLKW, &it), "lock");
+    struct flock it = {.l_type = F_WRLCK, .l_whence = SEEK_SET}, found = it;
+    int other = open_other(O_RDWR);
+    for (found.l_type = F_UNLCK; found.l_type == F_UNLCK; nap()) {
+        found = it;
+        check(fcntl(other, F_GETLK, &found), "lock");
+    }
+    check(fcntl(other, F_SETLKW, &it), "lock");
 }
 static void ready_record(void) {
     struct flock it = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -272,8 +278,10 @@ static void ready_mapped(void) {
     close(it);
 }
 static void watch_mapped(void) {
-    usleep(20000);
-    check(flock(open_other(O_RDWR), LOCK_EX), "flock");
+    int it = open_other(O_RDWR);
+    for (; flock(it, LOCK_EX | LOCK_NB) == 0; nap())
+        flock(it, LOCK_UN);
+    check(flock(it, LOCK_EX), "flock");
 }
 static void act_unmapped(void) { check(munmap(page, 4096), "munmap"); }
 static void act_mapped_over(void) { mmap(page, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0); }
