@@ -26,6 +26,8 @@ use crate::thread::Critical;
 const RECORD_BYTES: usize = 8;
 
 static DOOR: Lock<Option<Door>> = Lock::new(None);
+/// What children have shown of connections that have not left altogether.
+static TWINS: Lock<Vec<(u64, OwnedFd)>> = Lock::new(Vec::new());
 /// A child has taken a connection back.
 static IS_DUE: AtomicBool = AtomicBool::new(false);
 
@@ -73,7 +75,7 @@ impl Door {
 
 /// In the child: a twin stands at `fd` for its connection, for the parent too.
 pub fn show_twin(fd: i32, index: u32) {
-    let record = u64::from(socket::at(index).generation()) << 32 | u64::from(index);
+    let record = record_of(index, socket::at(index));
     if let Some(door) = &*DOOR.lock() {
         // Where it is full the parent gets the socket itself.
         let _ = packet::send(door.childs, &record.to_le_bytes(), &[fd]);
@@ -98,14 +100,31 @@ pub fn follow_child() {
         return;
     }
     let _critical = Critical::enter();
-    let twins = take_twins();
-    for (index, socket) in socket::each_live().filter(|(_, it)| carried::is_left_by_child(it)) {
+    // Before the door is emptied: who has left has shown its twin. What another child shows meanwhile is kept
+    // until that has left, too, or its parent would go on beside the relay.
+    let left: Vec<_> =
+        socket::each_live().filter(|(_, it)| carried::is_left_by_child(it)).collect();
+    let mut twins = TWINS.lock();
+    take_twins(&mut twins);
+    for (index, socket) in left {
         let _alone = socket.leaving.lock();
-        let word = u64::from(socket.generation()) << 32 | u64::from(index);
-        let twin = twins.iter().rfind(|(record, _)| *record == word);
+        let word = record_of(index, socket);
+        let twin = twins.iter().rposition(|(record, _)| *record == word);
+        let twin = twin.map(|at| twins.swap_remove(at).1);
         let hidden = socket.carried.load(Acquire);
-        follow(index, socket, twin.map_or(hidden, |(_, twin)| twin.as_raw_fd()));
+        follow(index, socket, twin.map_or(hidden, |twin| twin.as_raw_fd()));
     }
+    let lives = |record: u64| {
+        socket::each_live().any(|(index, socket)| {
+            record_of(index, socket) == record && carried::is_carried(socket)
+        })
+    };
+    twins.retain(|(record, _)| lives(*record));
+}
+
+/// The connection at a place, told from others that have had it.
+fn record_of(index: u32, socket: &Socket) -> u64 {
+    u64::from(socket.generation()) << 32 | u64::from(index)
 }
 
 fn follow(index: u32, socket: &Socket, new: i32) {
@@ -117,15 +136,14 @@ fn follow(index: u32, socket: &Socket, new: i32) {
     watch::life::became_native(index);
 }
 
-fn take_twins() -> Vec<(u64, OwnedFd)> {
+fn take_twins(twins: &mut Vec<(u64, OwnedFd)>) {
     let door = DOOR.lock();
-    let Some(door) = &*door else { return Vec::new() };
+    let Some(door) = &*door else { return };
     let mut record = [0; RECORD_BYTES];
-    let mut next = || match packet::receive_one(door.parents, &mut record, FLAGS) {
-        Ok((RECORD_BYTES, Some(twin))) => Some((u64::from_le_bytes(record), twin)),
-        _ => None,
-    };
-    std::iter::from_fn(&mut next).collect()
+    while let Ok((RECORD_BYTES, Some(twin))) = packet::receive_one(door.parents, &mut record, FLAGS)
+    {
+        twins.push((u64::from_le_bytes(record), twin));
+    }
 }
 
 const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
@@ -136,5 +154,7 @@ pub fn reset_in_forked_child() {
     if let Some(door) = DOOR.lock().take() {
         door.close();
     }
+    TWINS.reset_in_forked_child();
+    TWINS.lock().clear();
     IS_DUE.store(false, Relaxed);
 }
