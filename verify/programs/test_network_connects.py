@@ -112,7 +112,7 @@ def test_a_connection_that_was_not_waited_for_is_carried_byte_for_byte(harness, 
     reading, writing = os.pipe()
     words = [sys.executable, "-c", BEGIN + CLIENTS[how], str(listener.getsockname()[1])]
     client = harness.start(Side.HELIOSTAT, words, stdin=reading)
-    kernel_view.wait_until(lambda: client.output() or client.process.poll() is not None, 60, "the echo")
+    kernel_view.wait_until(lambda: "\n" in client.output() or client.process.poll() is not None, 60, "the echo")
     assert client.output() == "True\n", client.errors()
     assert paths(harness, client.pid) == ["delegated"]
     os.close(writing)

@@ -112,7 +112,7 @@ pub fn follow_child() {
         let twin = twins.iter().rposition(|(record, _)| *record == word);
         let twin = twin.map(|at| twins.swap_remove(at).1);
         let hidden = socket.carried.load(Acquire);
-        follow(index, socket, twin.map_or(hidden, |twin| twin.as_raw_fd()));
+        follow(index, socket, twin.as_ref().map_or(hidden, AsRawFd::as_raw_fd));
     }
     let lives = |record: u64| {
         socket::each_live().any(|(index, socket)| {
