@@ -21,11 +21,34 @@ const SCM_PIDFD: i32 = 4;
 #[repr(C, align(8))]
 struct Ancillary([u8; ROOM]);
 
-/// Receives without waiting: so many bytes, and the descriptors that came along.
+/// What one receive has found.
+#[derive(Debug)]
+pub struct Received {
+    /// Bytes that were put into the caller's room; none at the end.
+    pub count: usize,
+    /// Descriptors that came along.
+    pub fds: Vec<OwnedFd>,
+    /// There was no room for all that came along, or in the table of descriptors.
+    pub is_cut: bool,
+}
+
+/// Receives without waiting.
 ///
 /// # Errors
 /// As recvmsg(2): nothing is there, or the connection was reset.
-pub fn receive(socket: RawFd, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+pub fn receive(socket: RawFd, bytes: &mut [u8]) -> Result<Received, Errno> {
+    receive_as(socket, bytes, 0)
+}
+
+/// Looks at what a receive would take, and leaves it there; the descriptors are further ones of the same files.
+///
+/// # Errors
+/// As [`receive`].
+pub fn peek(socket: RawFd, bytes: &mut [u8]) -> Result<Received, Errno> {
+    receive_as(socket, bytes, libc::MSG_PEEK)
+}
+
+fn receive_as(socket: RawFd, bytes: &mut [u8], how: libc::c_int) -> Result<Received, Errno> {
     let mut ancillary = Ancillary([0; ROOM]);
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: all-zero bytes are a valid `msghdr`.
@@ -33,11 +56,12 @@ pub fn receive(socket: RawFd, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>),
     (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
     header.msg_control = ancillary.0.as_mut_ptr().cast();
     header.msg_controllen = ROOM;
-    let flags = (libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC) as usize;
+    let flags = (libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC | how) as usize;
     let args = [socket as usize, &raw mut header as usize, flags, 0, 0, 0];
     // SAFETY: header, part, bytes and ancillary are live and exclusively ours.
     let count = check(unsafe { raw(Sysno::recvmsg as usize, args) })?;
-    Ok((count, take_fds(&ancillary.0[..header.msg_controllen.min(ROOM)])))
+    let fds = take_fds(&ancillary.0[..header.msg_controllen.min(ROOM)]);
+    Ok(Received { count, fds, is_cut: header.msg_flags & libc::MSG_CTRUNC != 0 })
 }
 
 fn take_fds(mut messages: &[u8]) -> Vec<OwnedFd> {
@@ -79,8 +103,10 @@ mod tests {
         let sent: Vec<i32> = vec![near.as_raw_fd(); packet::FDS_MAX];
         packet::send(near.as_raw_fd(), &[1, 2], &sent).unwrap();
         let mut bytes = [0; 8];
-        let (count, fds) = receive(far.as_raw_fd(), &mut bytes).unwrap();
-        assert_eq!((count, &bytes[..2]), (2, &[1, 2][..]));
+        let looked = peek(far.as_raw_fd(), &mut bytes).unwrap();
+        let Received { count, fds, is_cut } = receive(far.as_raw_fd(), &mut bytes).unwrap();
+        assert_eq!((looked.count, looked.fds.len(), looked.is_cut), (2, fds.len(), false));
+        assert_eq!((count, &bytes[..2], is_cut), (2, &[1, 2][..], false));
         assert!(fds.len() >= sent.len(), "{} descriptors", fds.len());
         let same = call::inode(near.as_raw_fd());
         let are_its = fds.iter().filter(|fd| call::inode(fd.as_raw_fd()) == same).count();
@@ -92,9 +118,9 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         near.write_all(b"abc").unwrap();
         let mut bytes = [0; 2];
-        let (count, fds) = receive(far.as_raw_fd(), &mut bytes).unwrap();
-        assert_eq!((count, &bytes, fds.len()), (2, b"ab", 0));
-        assert_eq!(receive(far.as_raw_fd(), &mut bytes).unwrap().0, 1);
+        let received = receive(far.as_raw_fd(), &mut bytes).unwrap();
+        assert_eq!((received.count, &bytes, received.fds.len()), (2, b"ab", 0));
+        assert_eq!(receive(far.as_raw_fd(), &mut bytes).unwrap().count, 1);
         assert_eq!(receive(far.as_raw_fd(), &mut bytes).err(), Some(Errno(libc::EAGAIN)));
     }
 }

@@ -8,17 +8,14 @@
 //! The plug-in is a foreign program: what it answers is checked, answers that come late are not looked
 //! at, and one that sends what is none too often is not asked any more.
 
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use heliostat_abi::listener::Handed;
+use heliostat_backend_socket::along::{self, Received};
+use heliostat_base::sys;
 use heliostat_service_listener::Seat;
-use rustix::cmsg_space;
 use rustix::io::Errno;
-use rustix::net::{
-    recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
-};
+use rustix::net::SendFlags;
 
 use crate::closing::{Foreign, Owner};
 
@@ -32,8 +29,6 @@ pub const VERSION: u32 = 1;
 pub const QUESTION_HEAD_BYTES: usize = 48;
 /// Bytes of an answer.
 pub const ANSWER_BYTES: usize = 16;
-/// Descriptors that fit in a message (SCM_MAX_FD of the kernel).
-const FDS_MAX: usize = 253;
 /// A plug-in that has sent so many records that are none is asked no more.
 const GARBAGE_MAX: u64 = 16;
 
@@ -84,15 +79,23 @@ impl Plugin {
     /// is gone: the message stays where it is, and is closed with the socket.
     pub fn hear(&mut self, owner: &Owner) -> Heard {
         let mut room = [0; ANSWER_BYTES + 1];
-        let looked = receive(&self.socket, &mut room, RecvFlags::PEEK, owner);
-        let taken = match looked {
-            Ok((_, false)) => receive(&self.socket, &mut room, RecvFlags::empty(), owner),
+        let socket = self.socket.as_fd().as_raw_fd();
+        // Descriptors that come along the owner's closer closes; without room for them the kernel would,
+        // in this thread. So a look comes first.
+        let mut look = |how: fn(RawFd, &mut [u8]) -> Result<Received, sys::Errno>| {
+            let received = how(socket, &mut room)?;
+            let is_more = received.is_cut || !received.fds.is_empty();
+            received.fds.into_iter().for_each(|fd| drop(owner.own(fd.into())));
+            Ok((received.count, is_more))
+        };
+        let taken = match look(along::peek) {
+            Ok((_, false)) => look(along::receive),
             other => other,
         };
         let length = match taken {
             Ok((0, _) | (_, true)) => return Heard::Gone,
             Ok((length, false)) => length,
-            Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
+            Err(sys::Errno(libc::EAGAIN | libc::EINTR)) => return Heard::Nothing,
             Err(_) => return Heard::Gone,
         };
         match answer(&room[..length]) {
@@ -110,28 +113,6 @@ impl AsFd for Plugin {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// Receives a message: its length, and whether there was more in it than bytes. Descriptors that come
-/// along the owner's closer closes; without room for them the kernel would, in this thread.
-fn receive(
-    socket: &Foreign,
-    room: &mut [u8],
-    flags: RecvFlags,
-    owner: &Owner,
-) -> Result<(usize, bool), Errno> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = flags | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(room)], &mut ancillary, flags)?;
-    let mut is_more = received.flags.contains(ReturnFlags::CTRUNC);
-    for message in ancillary.drain() {
-        is_more = true;
-        if let RecvAncillaryMessage::ScmRights(fds) = message {
-            fds.for_each(|fd| drop(owner.own(fd)));
-        }
-    }
-    Ok((received.bytes, is_more))
 }
 
 /// The record that asks about a connection.
@@ -180,6 +161,22 @@ mod tests {
         assert_eq!((&record[..4], record[8], record[16]), (&b"HPLQ"[..], 7, 4));
         assert_eq!((&record[20..24], record[36], record[40]), (&[10, 0, 0, 1][..], 5, 1));
         assert_eq!((record[48], &record[56..]), (3, &b"GET /"[..]));
+    }
+
+    #[test]
+    fn one_whose_socket_adds_descriptors_is_gone_and_leaves_none_here() {
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let owner = crate::tests::owner();
+        let mut plugin = Plugin::new(owner.own(near.try_clone().unwrap().into()), 1);
+        rustix::net::send(&far, &[0; ANSWER_BYTES], SendFlags::empty()).unwrap();
+        assert_eq!(plugin.hear(&owner), Heard::Garbage);
+        let passes = 76; // SO_PASSPIDFD, of Linux 6.5 and later
+        let near = near.as_raw_fd();
+        if heliostat_base::call::set_option(near, libc::SOL_SOCKET, passes, 1).is_err() {
+            return;
+        }
+        rustix::net::send(&far, &[0; ANSWER_BYTES], SendFlags::empty()).unwrap();
+        assert_eq!(plugin.hear(&owner), Heard::Gone);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::stream::channel::direction::{FIN, RESET};
-use heliostat_backend_socket::along;
+use heliostat_backend_socket::along::{self, Received};
 use heliostat_backend_tcp::{Direction, Transfer};
 use heliostat_base::call;
 use heliostat_base::fd::OwnedFd;
@@ -307,9 +307,9 @@ impl Connection {
             let mut bytes = [0; DRAIN_BYTES];
             let wanted = DRAIN_BYTES.min(pending as usize);
             match along::receive(self.shadow.as_raw_fd(), &mut bytes[..wanted]) {
-                Ok((_, fds)) if !fds.is_empty() => return fds,
-                Ok((0, _)) | Err(_) => break, // its end is told by the set as well
-                Ok((count, _)) => self.outward.bells_drained(count as u32),
+                Ok(received) if !received.fds.is_empty() => return received.fds,
+                Ok(Received { count: 0, .. }) | Err(_) => break, // its end is told by the set as well
+                Ok(Received { count, .. }) => self.outward.bells_drained(count as u32),
             }
         }
         Vec::new()
