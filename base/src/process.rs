@@ -79,7 +79,8 @@ pub enum Detached {
     Child,
 }
 
-/// Forks a process that the caller's program never meets: no SIGCHLD, nothing to wait for.
+/// Forks a process that the caller's program never meets: no SIGCHLD, nothing to wait for. The new one has left
+/// libc's heap, if the allocator is [`crate::heap::Heap`]: otherwise it must not allocate.
 pub fn fork_detached() -> Result<Detached, Errno> {
     let all = u64::MAX;
     let mut before = 0u64;
@@ -93,6 +94,7 @@ pub fn fork_detached() -> Result<Detached, Errno> {
         // SAFETY: as above; the process in between ends at once, so the new one has no parent
         // here.
         if check(unsafe { raw(Sysno::clone as usize, [0; 6]) }) == Ok(0) {
+            crate::heap::leave();
             return Ok(Detached::Child);
         }
         exit_now(0);

@@ -20,6 +20,10 @@
 //!   own handlers
 //! - `memory`: the program's pointers, each followed in one place, by copies that may fault
 
+/// Relays are forked without libc's knowledge.
+#[global_allocator]
+static HEAP: heliostat_base::heap::Heap = heliostat_base::heap::Heap;
+
 mod actions;
 mod alone;
 mod call;
