@@ -18,7 +18,8 @@ BENCH = Path(__file__).resolve().parent
 sys.path[:0] = [str(BENCH), str(BENCH.parent / "verify")]
 
 import measure  # noqa: E402
-from records import files, overview, page, plots  # noqa: E402
+from pictures import solros as solros_picture  # noqa: E402
+from records import files, overview, page, plots, solros  # noqa: E402
 from run import NAMES  # noqa: E402
 
 
@@ -40,6 +41,8 @@ def write_pages(names: list[str]) -> None:
     overview.write()
     records = files.read_all()
     plots.draw_overview(records, page.PAGE.read_text())
+    solros.write()
+    solros_picture.draw(solros.recorded(), solros.PICTURE)
     for name in names:
         if drawn := plots.draw_history(records, name, measure.REPORT / "history"):
             print(f"drawn: {drawn}")

@@ -2,120 +2,107 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
+from typing import Callable
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
-from measure import REPORT  # noqa: E402
-from records import files  # noqa: E402
+from records import plots  # noqa: E402
+from records.solros import HOST_CPU, P99, RATE, WAYS, WORKER_CPU, Figures  # noqa: E402
 
 COLOURS = {"lean": "#e07b00", "own stack": "#5b8db8", "staged": "#3f7d4e", "host": "#9aa5b1"}
-PAIRS = re.compile(r"pairs 64 B, (\d+) threads, vs two-lock (mcs|ticket)$")
-COPY = re.compile(r"copy (\d+) B, nontemporal vs memcpy$")
-SEARCH = re.compile(r"(text indexing|image search), (\d+) workers, lean vs (own stack|staged|host): rate$")
+Panel = Callable[[plt.Axes, Figures], None]
 
 
-def newest(benchmark: str) -> list[dict]:
-    """The results of a benchmark's newest record, or of its last run where none is; none where it never ran."""
-    records = [record for record in files.read_all() if record.benchmark == benchmark]
-    if records:
-        return records[0].results
-    run = REPORT / f"{benchmark}.json"
-    return json.loads(run.read_text()) if run.exists() else []
+def lines(axes: plt.Axes, rows: dict[int, dict[str, float]], scale: float = 1.0) -> None:
+    """A line for each way, by what the rows are counted in."""
+    ways = dict.fromkeys(way for row in rows.values() for way in row)
+    for way, colour in zip(ways, COLOURS.values()):
+        points = sorted((at, row[way] * scale) for at, row in rows.items() if way in row)
+        axes.plot(*zip(*points), "o-", color=COLOURS.get(way, colour), label=way)
 
 
-def by_threads(axes, told: dict) -> None:
+def by_threads(axes: plt.Axes, found: Figures) -> None:
     """Figure 8: pairs of enqueue and dequeue."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for row in newest("ring"):
-        if found := PAIRS.match(row["name"]):
-            if found[2] == "mcs":
-                lines.setdefault("combining", []).append((int(found[1]), row["ours"]))
-            lines.setdefault(f"two locks, {found[2]}", []).append((int(found[1]), row["theirs"]))
-    for (name, points), colour in zip(lines.items(), COLOURS.values()):
-        axes.plot(*zip(*sorted(points)), "o-", color=colour, label=name)
+    lines(axes, found.pairs)
     finish(axes, "8: enqueue and dequeue of 64 B", "threads", "thousand pairs/s")
 
 
-def copies(axes, told: dict) -> None:
+def copies(axes: plt.Axes, found: Figures) -> None:
     """Figures 4 and 10: two ways to copy."""
-    found = [(int(match[1]), row) for row in newest("ring") if (match := COPY.match(row["name"]))]
-    for key, name, colour in (("ours", "past the caches", COLOURS["lean"]), ("theirs", "memcpy", COLOURS["host"])):
-        # Bytes in a nanosecond are GB in a second.
-        axes.plot([size for size, _ in found], [size / row[key] for size, row in found], "o-", color=colour, label=name)
+    # Bytes in a nanosecond are GB in a second.
+    lines(axes, {size: {way: size / row[way] for way in row} for size, row in found.copies.items()})
     finish(axes, "4, 10: two engines to copy", "bytes of a copy", "GB/s", is_log=False)
 
 
-def control_words(axes, told: dict) -> None:
+def control_words(axes: plt.Axes, found: Figures) -> None:
     """Figure 9: how often the other side's words are read."""
-    for row in newest("ring"):
-        if "lazy vs eager" in row["name"]:
-            axes.bar(["lazy", "eager"], [row["ours"], row["theirs"]], 0.5, color=["#e07b00", "#9aa5b1"])
-            axes.set_ylabel(f"messages of 64 B, {row['unit']}", fontsize=8)
-    axes.set_title("9: control words read lazily", fontsize=10)
+    axes.bar(list(found.control_words), list(found.control_words.values()), 0.5, color=["#e07b00", "#9aa5b1"])
+    axes.set_ylabel("million messages of 64 B/s", fontsize=8)
+    axes.set_title("9: control words read lazily, or each time", fontsize=10)
 
 
-def blocks(kind: str, number: int):
+def blocks(kind: str, number: int) -> Panel:
     """Figures 11 and 12: random blocks, most threads."""
 
-    def draw(axes, told: dict) -> None:
-        rows = [row for row in told["files"] if row["arm"][1] == kind]
-        most = max(row["arm"][3] for row in rows)
-        for way, colour in COLOURS.items():
-            points = sorted((row["arm"][2], row["bytes_s"] / 1e9) for row in rows if row["arm"][0] == way and row["arm"][3] == most)
-            axes.plot(*zip(*points), "o-", color=colour, label=way)
+    def draw(axes: plt.Axes, found: Figures) -> None:
+        rows = {key: row for key, row in found.files.items() if (key[0], key[3]) == (kind, RATE)}
+        most = max((key[2] for key in rows), default=0)
+        lines(axes, {key[1] << 10: row for key, row in rows.items() if key[2] == most}, 1e-3)
         finish(axes, f"{number}: random {kind}, {counted(most, 'thread')}", "bytes of a block", "GB/s")
 
     return draw
 
 
-def parts(axes, told: dict) -> None:
-    """Figure 13: whose CPU a message of 64 bytes takes."""
-    rows = [row for row in told["messages"] if row["arm"][1] == 64]
-    most = max(row["arm"][2] for row in rows)
-    chosen = {row["arm"][0]: row for row in rows if row["arm"][2] == most}
-    for place, (way, row) in enumerate(chosen.items()):
-        axes.bar(place, row["worker_us"], 0.6, color=COLOURS[way])
-        axes.bar(place, row["host_us"], 0.6, row["worker_us"], color=COLOURS[way], alpha=0.4, hatch="//")
-    axes.set_xticks(range(len(chosen)), list(chosen), fontsize=8)
-    axes.set_ylabel("us of CPU: worker, host (hatched)", fontsize=8)
-    axes.set_title(f"13: CPU of one message of 64 B, {counted(most, 'connection')}", fontsize=10)
+def shares(axes: plt.Axes, found: Figures, bars: list[tuple[str, dict[str, float], bool]], title: str) -> None:
+    """Bars of CPU by way, one above the other: (which part, by way, whether it is the host's)."""
+    ways = [way for way in WAYS if any(way in row for _, row, _ in bars)]
+    below = dict.fromkeys(ways, 0.0)
+    for part, row, is_host in bars:
+        values = [row.get(way, 0.0) for way in ways]
+        axes.bar(ways, values, 0.6, list(below.values()), color=[COLOURS[way] for way in ways], alpha=0.4 if is_host else 1, hatch="//" if is_host else "")
+        below = {way: below[way] + value for way, value in zip(ways, values)}
+    axes.set_ylabel("us of CPU: " + ", ".join(f"{part} (hatched)" if is_host else part for part, _, is_host in bars), fontsize=8)
+    axes.set_title(title, fontsize=10)
 
 
-def latencies(place: int, number: int, what: str):
+def file_parts(axes: plt.Axes, found: Figures) -> None:
+    """Figure 13 (a): the host's CPU for one block."""
+    rows = {key: row for key, row in found.files.items() if (key[0], key[1], key[3]) == ("read", 512, HOST_CPU)}
+    least = min(rows, key=lambda key: key[2], default=None)
+    shares(axes, found, [("host", rows.get(least, {}), True)], "13 (a): host's CPU of one read of 512 KiB")
+
+
+def message_parts(axes: plt.Axes, found: Figures) -> None:
+    """Figure 13 (b): whose CPU a message of 64 bytes takes."""
+    most = max((key[1] for key in found.echoes if key[0] == 64), default=0)
+    parts = [("worker", found.echoes.get((64, most, WORKER_CPU), {}), False), ("host", found.echoes.get((64, most, HOST_CPU), {}), True)]
+    shares(axes, found, parts, f"13 (b): CPU of one message of 64 B, {counted(most, 'connection')}")
+
+
+def latencies(place: int, number: int, what: str) -> Panel:
     """Figures 14 and 15: the 99th per cent by size, or by connections."""
 
-    def draw(axes, told: dict) -> None:
-        other = 3 - place
-        fixed = (min if place == 2 else max)(row["arm"][other] for row in told["messages"])
-        for way, colour in COLOURS.items():
-            chosen = [row for row in told["messages"] if row["arm"][0] == way and row["arm"][other] == fixed]
-            if points := sorted((row["arm"][place], row["p99_us"]) for row in chosen):
-                axes.plot(*zip(*points), "o-", color=colour, label=way)
-        beside = counted(fixed, "connection") if place == 1 else f"{fixed} B"
+    def draw(axes: plt.Axes, found: Figures) -> None:
+        rows = {key: row for key, row in found.echoes.items() if key[2] == P99}
+        other = 1 - place
+        fixed = (max if place == 0 else min)((key[other] for key in rows), default=0)
+        lines(axes, {key[place]: row for key, row in rows.items() if key[other] == fixed})
+        beside = counted(fixed, "connection") if place == 0 else f"{fixed} B"
         finish(axes, f"{number}: echo, 99th percentile, {beside}", what, "us")
 
     return draw
 
 
-def search(what: str, number: str):
+def search(what: str, number: str) -> Panel:
     """Figures 16 to 20: applications by the number of workers."""
 
-    def draw(axes, told: dict) -> None:
-        lines: dict[str, dict[int, float]] = {}
-        for row in newest("coprocessor"):
-            found = SEARCH.match(row["name"])
-            if found and found[1] == what:
-                lines.setdefault("lean", {})[int(found[2])] = row["ours"]
-                lines.setdefault(found[3], {})[int(found[2])] = row["theirs"]
-        for way, points in lines.items():
-            axes.plot(*zip(*sorted(points.items())), "o-", color=COLOURS[way], label=way)
-        if lines:
-            axes.set_xticks(sorted({count for points in lines.values() for count in points}))
+    def draw(axes: plt.Axes, found: Figures) -> None:
+        rows = {key[1]: row for key, row in found.searches.items() if (key[0], key[2]) == (what, RATE)}
+        lines(axes, rows)
+        axes.set_xticks(sorted(rows))
         finish(axes, f"{number}: {what}", "workers", "each second", is_swept=False, is_log=False)
 
     return draw
@@ -143,21 +130,21 @@ def finish(axes, title: str, across: str, up: str, is_swept: bool = True, is_log
 
 
 PANELS = [
-    copies, by_threads, control_words, blocks("read", 11), blocks("write", 12), parts,
-    latencies(1, 14, "bytes"), latencies(2, 15, "connections"), search("text indexing", "16, 17"), search("image search", "18 to 20"),
+    copies, by_threads, control_words, blocks("read", 11), blocks("write", 12), file_parts, message_parts,
+    latencies(0, 14, "bytes"), latencies(1, 15, "connections"), search("text indexing", "16, 17"), search("image search", "18 to 20"),
 ]  # fmt: skip
 
 
-def draw(told: dict, path: Path) -> None:
-    """Writes the page."""
+def draw(found: Figures, path: Path) -> None:
+    """Draws all panels; an SVG is the same each time that its figures are."""
     figure, places = plt.subplots(4, 3, figsize=(14, 15), dpi=110)
     for axes, panel in zip(places.flat, PANELS):
-        panel(axes, told)
+        panel(axes, found)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
     for axes in places.flat[len(PANELS) :]:
         axes.set_visible(False)
     figure.suptitle("Solros's figures on this machine: workers are processes, a message through a relay stands for PCIe")
     figure.tight_layout(rect=(0, 0, 1, 0.985))
-    figure.savefig(path)
+    plots.save(figure, path)
     plt.close(figure)

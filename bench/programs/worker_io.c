@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+/* So many of the lean echo have a part of the window, and each a slot. */
+enum { ECHOES_MAX = 64 };
 enum { MESSAGE_BYTES = 4096, CONNECTIONS_MAX = 512, THREADS_MAX = 64, SAMPLES = 1 << 20 };
 enum way { LEAN, HOST, OWN, STAGED };
 
@@ -264,30 +266,65 @@ static void echo_host(int port)
     }
 }
 
+/* A connection of the lean echo: its transfers go between the socket and its own part of the window. */
+struct lean_echo {
+    hl_object socket;
+    uint8_t *bytes;
+    int64_t got;
+};
+
+/* One transfer for each of some connections, all asked in one turn; what it moved replaces `got`. */
+static void transfer_each(uint32_t kind, struct lean_echo **each, uint32_t count, uint64_t most)
+{
+    static hl_operation asked[CONNECTIONS_MAX];
+    static hl_ticket tickets[CONNECTIONS_MAX];
+    for (uint32_t at = 0; at < count; at++) {
+        uint64_t bytes = kind == HL_OP_WRITE ? (uint64_t)each[at]->got : most;
+        asked[at] = hl_transfer(&lean, kind, each[at]->socket, 0, each[at]->bytes, bytes);
+        checked(hl_take_slot(&lean, HL_SOCKETS, at, &tickets[at]), "hl_take_slot");
+    }
+    if (count) checked(hl_submit(&lean, asked, tickets, count), "hl_submit");
+    for (uint32_t at = 0; at < count; at++) {
+        int64_t moved = hl_finish(&lean, tickets[at], NULL);
+        each[at]->got = kind == HL_OP_WRITE && moved != each[at]->got ? -1 : moved;
+    }
+}
+
 static void echo_lean(int port)
 {
     hl_address at = {4, 0, (uint16_t)port, {127, 0, 0, 1}, 0};
+    static struct lean_echo echoes[ECHOES_MAX], *ready[ECHOES_MAX];
     hl_object listener;
     checked(hl_host_attach(&lean), "hl_host_attach");
     hl_poll_entry *watched = hl_payload(&lean);
-    uint8_t *bytes = (uint8_t *)hl_payload(&lean) + sizeof *watched * CONNECTIONS_MAX;
-    uint32_t count = 1;
+    uint8_t *bytes = (uint8_t *)hl_payload(&lean) + 4096;
+    uint64_t part = (hl_payload_bytes(&lean) - 4096) / ECHOES_MAX & ~4095ull;
+    uint32_t count = 0;
+    for (uint32_t place = 0; place < ECHOES_MAX; place++) echoes[place].bytes = bytes + place * part;
     checked(hl_listen(&lean, &at, CONNECTIONS_MAX, 0, &listener), "hl_listen");
     watched[0] = (hl_poll_entry){listener, HL_POLL_IN, 0, 0};
     puts("ready");
     fflush(stdout);
-    while (hl_poll(&lean, watched, count, 0) > 0) {
-        if (watched[0].found && count < CONNECTIONS_MAX) {
-            hl_object socket;
-            checked(hl_accept(&lean, listener, NULL, 0, &socket), "hl_accept");
-            watched[count++] = (hl_poll_entry){socket, HL_POLL_IN, 0, 0};
+    while (hl_poll(&lean, watched, count + 1, 0) > 0) {
+        uint32_t readable = 0, answered = 0;
+        for (uint32_t place = 0; place < count; place++)
+            if (watched[place + 1].found) ready[readable++] = &echoes[place];
+        transfer_each(HL_OP_READ, ready, readable, part);
+        for (uint32_t one = 0; one < readable; one++)
+            if (ready[one]->got > 0) ready[answered++] = ready[one];
+        transfer_each(HL_OP_WRITE, ready, answered, part);
+        for (uint32_t place = count; place-- > 0;) {
+            if (!watched[place + 1].found || echoes[place].got > 0) continue;
+            uint8_t *own = echoes[place].bytes;
+            hl_close_socket(&lean, echoes[place].socket);
+            echoes[place] = echoes[--count];
+            echoes[count].bytes = own;
+            watched[place + 1] = watched[count + 1];
         }
-        for (uint32_t place = 1; place < count; place++) {
-            if (!watched[place].found) continue;
-            int64_t got = hl_receive(&lean, watched[place].socket, bytes, 1 << 20, 0);
-            if (got > 0 && hl_send(&lean, watched[place].socket, bytes, (uint64_t)got) == got) continue;
-            hl_close_socket(&lean, watched[place].socket);
-            watched[place] = watched[--count];
+        if (watched[0].found && count < ECHOES_MAX) {
+            checked(hl_accept(&lean, listener, NULL, 0, &echoes[count].socket), "hl_accept");
+            watched[count + 1] = (hl_poll_entry){echoes[count].socket, HL_POLL_IN, 0, 0};
+            count++;
         }
     }
 }

@@ -39,7 +39,7 @@ def draw_overview(records: list[files.Record], text: str, path: Path = OVERVIEW)
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "heliostat", "font.size": 8})
+    matplotlib.rcParams.update({"font.size": 8})
     from matplotlib import pyplot
 
     rows = promises(records, text)[::-1]
@@ -53,9 +53,18 @@ def draw_overview(records: list[files.Record], text: str, path: Path = OVERVIEW)
     axes.set_xlabel("times its aim (left of 1: missed)")
     axes.margins(y=0.01)
     figure.tight_layout()
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    save(figure, path)
     pyplot.close(figure)
-    # Who drew it with what is no part of the picture, and would change it with each version.
+
+
+def save(figure, path: Path) -> None:
+    """Saves a picture. An SVG says neither when nor with what it was drawn: it would change without its figures."""
+    if path.suffix != ".svg":
+        return figure.savefig(path)
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "heliostat"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})
     path.write_text(METADATA.sub("", path.read_text()))
 
 

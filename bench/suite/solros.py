@@ -9,8 +9,7 @@ serves it (figure 13). Draws one page of all of Solros's figures, with those of 
 
 from __future__ import annotations
 
-import json
-import statistics
+from dataclasses import asdict
 from pathlib import Path
 
 import kernel_view
@@ -18,6 +17,7 @@ from coprocessors.ways import HOST, LEAN, OWN_STACK, STAGED, WAYS, program, wait
 from heliostat_run import BINARY, ROOT, Program, Side
 from measure import REPORT, Bench, Result, last_json
 from pictures import solros as picture
+from records import solros
 
 KIB, MIB = 1024, 1 << 20
 NAME, BYTES = "blocks", 256 * MIB
@@ -120,6 +120,9 @@ def file_rows(bench: Bench, found: dict) -> list[Result]:
             aim = FILES_AIM if other == OWN_STACK and block >= 512 * KIB and kind == "read" else None
             values = [[one["bytes_s"] / 1e6 for one in samples] for samples in (ours, theirs)]
             rows.append(bench.compare(name, *values, "MB/s", aim=aim, note=NOTE))
+            if other != HOST:
+                cpu = [[one["host_us"] for one in samples] for samples in (ours, theirs)]
+                rows.append(bench.compare(f"{name}: CPU of the host", *cpu, "us", better="less", note=NOTE))
     return rows
 
 
@@ -134,15 +137,10 @@ def message_rows(bench: Bench, found: dict) -> list[Result]:
             rows.append(bench.compare(f"{name}: p99", *values, "us", better="less", aim=aim, note=NOTE))
             rates = [[one["rate"] for one in samples] for samples in (ours, theirs)]
             rows.append(bench.compare(f"{name}: rate", *rates, "/s", note=NOTE))
+            for part, key in (("worker", "worker_us"), *((("host", "host_us"),) if other != HOST else ())):
+                cpu = [[one[key] for one in samples] for samples in (ours, theirs)]
+                rows.append(bench.compare(f"{name}: CPU of the {part}", *cpu, "us", better="less", note=NOTE))
     return rows
-
-
-def medians(found: dict) -> list[dict]:
-    """Each arm with the medians of what it told, for the page."""
-    return [
-        {"arm": list(arm), **{key: statistics.median(one[key] for one in samples) for key in samples[0]}}
-        for arm, samples in found.items()
-    ]
 
 
 def measure(bench: Bench) -> list[Result]:
@@ -156,7 +154,6 @@ def measure(bench: Bench) -> list[Result]:
     files = bench.alternate({arm: arm for arm in arms}, loads.files)
     asked = [(way, *load) for load in crossed(sizes, sizes[0], connections) for way in WAYS if way != STAGED]
     messages = bench.alternate({arm: arm for arm in asked}, loads.messages)
-    told = {"files": medians(files), "messages": medians(messages)}
-    (REPORT / "solros-arms.json").write_text(json.dumps(told, indent=1) + "\n")
-    picture.draw(told, REPORT / "solros.png")
-    return file_rows(bench, files) + message_rows(bench, messages)
+    rows = file_rows(bench, files) + message_rows(bench, messages)
+    picture.draw(solros.with_run([asdict(row) for row in rows]), REPORT / "solros.png")
+    return rows
