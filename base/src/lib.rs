@@ -23,6 +23,7 @@ pub mod looking;
 pub mod mapping;
 pub mod membarrier;
 pub mod memory_limits;
+pub mod memory_node;
 pub mod packet;
 pub mod place;
 pub mod placement;

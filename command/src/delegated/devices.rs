@@ -41,7 +41,13 @@ fn size(value: &Value) -> String {
 
 fn why_text(device: &Value) -> String {
     let full = if device["is_full"] == true { "; doubled while it is full" } else { "" };
-    format!("{}{full}", cell(device, "why"))
+    let node = match device["node"].as_u64() {
+        Some(node) => {
+            format!("; on node {node}, from other nodes at {}", size(&device["in_force_far_bytes"]))
+        }
+        None => String::new(),
+    };
+    format!("{}{full}{node}", cell(device, "why"))
 }
 
 /// `measured 8:1, us per read, direct/filled: 64.0 KiB 40/35, ...`
@@ -91,7 +97,8 @@ mod tests {
         let devices = [
             json!({
                 "device": "8:1", "direct_from_bytes": 131072, "in_force_bytes": 262144,
-                "under_way": 40, "is_full": true, "why": "measured", "measured": measured,
+                "under_way": 40, "is_full": true, "node": 1, "in_force_far_bytes": 524288,
+                "why": "measured", "measured": measured,
                 "measured_bytes": 1048576, "measured_ns": 2_000_000,
             }),
             json!({
@@ -102,7 +109,8 @@ mod tests {
         let text = text(&devices, &json!({}));
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let lines: Vec<_> = text.lines().map(words).collect();
-        assert_eq!(lines[2], "8:1 128.0 KiB 256.0 KiB 40 measured; doubled while it is full");
+        let why = "measured; doubled while it is full; on node 1, from other nodes at 512.0 KiB";
+        assert_eq!(lines[2], format!("8:1 128.0 KiB 256.0 KiB 40 {why}"));
         assert_eq!(lines[3], "0:9 never never 0 the fixed threshold: its files lie in memory");
         assert!(lines[4].ends_with("64.0 KiB 40/35 (1.0 MiB in 2 ms)"), "{text}");
         assert_eq!(super::text(&[], &json!({})), "");

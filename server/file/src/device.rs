@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use heliostat_base::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use super::topology::node_of;
 use super::verdict::{find, SizeTimes};
 use super::way::{is_busy, threshold, Load, DIRECT_FROM, FULL_FROM, NEVER};
 
@@ -61,6 +62,8 @@ pub struct Cost {
 pub struct Device {
     /// Its number; none of the one that stands for all for which there was no room.
     pub number: Option<u64>,
+    /// The memory node that it is at, where that is known.
+    pub node: Option<u32>,
     threshold: AtomicU64,
     /// Reads past the caches that it has, of all loops.
     under_way: AtomicU64,
@@ -77,6 +80,7 @@ impl Device {
         };
         Device {
             number,
+            node: number.and_then(node_of),
             threshold: AtomicU64::new(match configured {
                 Some(0) => NEVER,
                 configured => configured.unwrap_or(DIRECT_FROM),
@@ -92,10 +96,16 @@ impl Device {
         self.threshold.load(Relaxed)
     }
 
-    /// The threshold for a loop that copies most of the time, or does not.
+    /// The threshold for a loop that copies most of the time, or does not, and a window that is at another
+    /// memory node, or is not.
     #[inline]
-    pub fn direct_from(&self, is_copying: bool) -> u64 {
-        threshold(self.measured(), Load { is_device_full: self.is_full(), is_copying })
+    pub fn direct_from(&self, is_copying: bool, is_far: bool) -> u64 {
+        threshold(self.measured(), Load { is_device_full: self.is_full(), is_copying, is_far })
+    }
+
+    /// Whether memory of this node is far from it: both are known to be at different ones.
+    pub fn is_far(&self, memory: Option<u32>) -> bool {
+        self.node.zip(memory).is_some_and(|(own, other)| own != other)
     }
 
     /// Whether it has as many reads past the caches as it can do at a time.
@@ -174,13 +184,22 @@ impl Device {
 /// comes back, and they count no longer.
 pub struct AtDevice {
     device: Arc<Device>,
+    /// The window that it is read into is at another memory node.
+    is_far: bool,
     transfers: u64,
 }
 
 impl AtDevice {
-    /// None yet.
-    pub fn new(device: Arc<Device>) -> AtDevice {
-        AtDevice { device, transfers: 0 }
+    /// None yet, of a file that is read into a window at this memory node, where that is known.
+    pub fn new(device: Arc<Device>, window: Option<u32>) -> AtDevice {
+        let is_far = device.is_far(window);
+        AtDevice { device, is_far, transfers: 0 }
+    }
+
+    /// The device's threshold for this file.
+    #[inline]
+    pub fn direct_from(&self, is_copying: bool) -> u64 {
+        self.device.direct_from(is_copying, self.is_far)
     }
 
     /// One goes there.
@@ -307,17 +326,30 @@ mod tests {
     fn a_full_device_has_twice_the_threshold_until_half_has_come_back() {
         let device = Devices::new(None).of(1);
         (0..FULL_FROM).for_each(|_| device.begun());
-        assert_eq!(device.direct_from(false), 2 * DIRECT_FROM);
+        assert_eq!(device.direct_from(false, false), 2 * DIRECT_FROM);
         device.ended(FULL_FROM / 2);
-        assert_eq!(device.direct_from(false), 2 * DIRECT_FROM);
+        assert_eq!(device.direct_from(false, false), 2 * DIRECT_FROM);
         device.ended(1);
-        assert_eq!((device.direct_from(false), device.direct_from(true)), (256 << 10, 128 << 10));
+        assert_eq!(
+            (device.direct_from(false, false), device.direct_from(true, false)),
+            (256 << 10, 128 << 10)
+        );
+    }
+
+    #[test]
+    fn only_two_nodes_that_are_known_are_far_from_each_other() {
+        let at = |node| Device { node, ..Device::new(Some(1), None) };
+        assert!(at(Some(1)).is_far(Some(0)) && !at(Some(1)).is_far(Some(1)));
+        assert!(!at(None).is_far(Some(0)) && !at(Some(1)).is_far(None));
+        let far = AtDevice::new(Arc::new(at(Some(1))), Some(0));
+        assert_eq!(far.direct_from(false), 4 * DIRECT_FROM);
     }
 
     #[test]
     fn what_a_closed_file_had_under_way_counts_no_longer() {
         let device = Devices::new(None).of(1);
-        let (mut one, mut other) = (AtDevice::new(device.clone()), AtDevice::new(device.clone()));
+        let (mut one, mut other) =
+            (AtDevice::new(device.clone(), None), AtDevice::new(device.clone(), None));
         (0..3).for_each(|_| one.take_off());
         other.take_off();
         one.land();

@@ -38,6 +38,7 @@ mod shared_files;
 mod source;
 mod stats;
 mod task;
+mod topology;
 mod unlocked;
 mod verdict;
 mod versions;

@@ -2,6 +2,7 @@
 
 use heliostat_abi::file::delegated::{Completion, Way, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
+use heliostat_base::memory_node;
 use heliostat_server_loop::{Engine, Entry, Operations, Session};
 
 use super::again::Again;
@@ -49,7 +50,8 @@ fn insert(
     }
     let number = file.lease.map_or(0, |lease| engine.service.number(&lease));
     let (ahead, again) = (Ahead::default(), Again::default());
-    let at_device = AtDevice::new(file.device.clone());
+    let window = memory_node::of(session.window.as_ptr());
+    let at_device = AtDevice::new(file.device.clone(), window);
     let opened = Opened { file, number, ahead, again, lock: None, at_device };
     session.objects.insert(opened).map_err(|_| libc::EMFILE)
 }

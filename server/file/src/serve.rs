@@ -170,7 +170,7 @@ fn question(turn: &Turn<'_>, opened: &Opened, operation: &Operation, is_copying:
     let mut pieces = operation.pieces.as_slice().iter();
     let cache = &engine.service.cache;
     let bytes = operation.pieces.bytes();
-    let direct_from = opened.file.device.direct_from(is_copying);
+    let direct_from = opened.at_device.direct_from(is_copying);
     // What lies in one block is found there by whoever comes behind, and leaves no trace.
     let is_traced = operation.kind == OpKind::Read && bytes > BLOCK_BYTES && vouched.is_some();
     let is_large = bytes >= direct_from;

@@ -43,19 +43,22 @@ pub struct Load {
     pub is_device_full: bool,
     /// The loop spends most of its time with copies from the cache.
     pub is_copying: bool,
+    /// The device is at another memory node than the window.
+    pub is_far: bool,
 }
 
 /// Returns the threshold under a load: twice as much where the device is full, since a read more only
 /// waits there, and what fills the cache may serve others; half as much where the loop copies most of
 /// the time, since it need not copy what the device brings into the window. Both cancel out. What is
-/// never is so under any load.
+/// never is so under any load. Four times as much where the device is at another memory node than the
+/// window: what it brings there crosses the link between the nodes, at a fraction of its rate (Solros,
+/// section 4.3), and what the cache has others need not have brought again.
 pub fn threshold(measured: u64, load: Load) -> u64 {
-    let shifted = match load {
-        _ if measured == NEVER => return NEVER,
-        Load { is_device_full: true, is_copying: false } => measured.saturating_mul(2),
-        Load { is_device_full: false, is_copying: true } => measured / 2,
-        _ => measured,
-    };
+    if measured == NEVER {
+        return NEVER;
+    }
+    let doubled = u32::from(load.is_device_full) + 2 * u32::from(load.is_far);
+    let shifted = measured.saturating_mul(1 << doubled) >> u32::from(load.is_copying);
     // One that the configuration sets beyond the limits stays where it is without a load.
     shifted.clamp(DIRECT_FROM_MIN.min(measured), DIRECT_FROM_MAX.max(measured))
 }
@@ -236,9 +239,9 @@ mod tests {
 
     #[test]
     fn a_load_moves_the_threshold_by_one_step_within_its_limits() {
-        let full = Load { is_device_full: true, is_copying: false };
-        let copying = Load { is_device_full: false, is_copying: true };
-        let both = Load { is_device_full: true, is_copying: true };
+        let full = Load { is_device_full: true, ..Load::default() };
+        let copying = Load { is_copying: true, ..Load::default() };
+        let both = Load { is_device_full: true, is_copying: true, is_far: false };
         let of =
             |measured| [Load::default(), full, copying, both].map(|it| threshold(measured, it));
         const K: u64 = 1024;
@@ -247,6 +250,14 @@ mod tests {
         assert_eq!(of(DIRECT_FROM_MAX), [4096 * K, 4096 * K, 2048 * K, 4096 * K]);
         assert_eq!(of(NEVER), [NEVER; 4]);
         assert_eq!(of(4 * K), [4 * K, 8 * K, 4 * K, 4 * K], "as configured");
+    }
+
+    #[test]
+    fn a_far_device_has_four_times_the_threshold() {
+        let far = Load { is_far: true, ..Load::default() };
+        let found = [DIRECT_FROM, DIRECT_FROM_MAX, NEVER].map(|measured| threshold(measured, far));
+        assert_eq!(found, [4 * DIRECT_FROM, DIRECT_FROM_MAX, NEVER]);
+        assert_eq!(threshold(DIRECT_FROM, Load { is_copying: true, ..far }), 2 * DIRECT_FROM);
     }
 
     #[test]

@@ -21,8 +21,10 @@ fn device_json(device: &Device) -> Value {
     let mut shown = json!({
         "device": number_text(device.number),
         "direct_from_bytes": bytes_json(device.measured()),
-        "in_force_bytes": bytes_json(device.direct_from(false)),
-        "in_force_copying_bytes": bytes_json(device.direct_from(true)),
+        "node": device.node,
+        "in_force_bytes": bytes_json(device.direct_from(false, false)),
+        "in_force_copying_bytes": bytes_json(device.direct_from(true, false)),
+        "in_force_far_bytes": bytes_json(device.direct_from(false, true)),
         "is_full": device.is_full(),
         "under_way": device.under_way(),
         "why": why(&basis),
