@@ -7,8 +7,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use crate::sync::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use crate::sys::{check, raw, Sysno};
 
 /// Bytes of the small heap, of which only what is used costs memory.
@@ -99,7 +99,7 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if !HAS_LEFT.load(Relaxed) {
-            // SAFETY: as above.
+            // SAFETY: the caller's promises are those that libc's heap asks for.
             return unsafe { System.alloc_zeroed(layout) };
         }
         let memory = take(layout);
@@ -121,7 +121,7 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         if !HAS_LEFT.load(Relaxed) {
-            // SAFETY: as above.
+            // SAFETY: the caller's promises are those that libc's heap asks for.
             return unsafe { System.realloc(pointer, layout, bytes) };
         }
         // SAFETY: the caller promises that so many bytes, rounded up to the alignment, are a layout.

@@ -94,6 +94,7 @@ pub fn fork_detached() -> Result<Detached, Errno> {
         // SAFETY: as above; the process in between ends at once, so the new one has no parent
         // here.
         if check(unsafe { raw(Sysno::clone as usize, [0; 6]) }) == Ok(0) {
+            #[cfg(not(loom))]
             crate::heap::leave();
             return Ok(Detached::Child);
         }

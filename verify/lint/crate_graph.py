@@ -42,7 +42,7 @@ RULES: dict[str, set[str]] = {
     "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
     "server/socket": LOWER | {"server/loop", "service/listener", "service/grant", "backend/uring"},  # whose turn a shared listener's next connection is
     "bind/lean": set(),  # C headers as text
-    "server/listener": LOWER | {"service/listener", "service/grant", "backend/uring"},  # its decisions, carried out on a thread of their own
+    "server/listener": LOWER | {"service/listener", "service/grant", "backend/socket", "backend/uring"},  # its decisions, carried out on a thread of their own, and what comes along with a plug-in's answers
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others
     "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*", "storefile"},
