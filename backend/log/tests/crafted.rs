@@ -68,7 +68,7 @@ fn an_entry_of_eighty_mebibytes_is_checked_and_refused_piece_by_piece() {
     let name = format!("crafted-{}", std::process::id());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     craft(&path);
-    drop(checksum_of_zeroes(MIB));
+    let _ = checksum_of_zeroes(MIB);
     let before = peak_bytes();
     let too_long = LogError::TooLong { found: PAYLOAD_BYTES, limit: MIB };
     let beside = LogReader::open(device(&path), AREA).unwrap();
