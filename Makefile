@@ -123,6 +123,11 @@ test-durable: setup build ## Redis, Valkey, SQLite and PostgreSQL under --durabl
 	verify/durable/setup.sh
 	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-500} $(RUN) verify/run.py $(abspath verify/durable) $(PYTEST_FLAGS)
 
+test-kills: setup programs ## logs and queues in Rust, C and Python, and stores: killed HELIOSTAT_KILLS (1,000) times each (not in `make test`)
+	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-1000} $(CARGO) test -p heliostat-backend-log --test kill
+	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-1000} $(CARGO) test -p heliostatd --test store_killed
+	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-1000} $(RUN) verify/run.py $(abspath verify/log/test_kills.py) $(PYTEST_FLAGS)
+
 test-durable-guest: setup build ## Redis through losses of power in an emulated guest, HELIOSTAT_KILLS (5) times (not in `make test`)
 	$(RUN) verify/durable/power_loss.py
 

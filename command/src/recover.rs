@@ -99,7 +99,11 @@ fn meant(log: &Path) -> Place {
 
 fn make(place: &Place) -> Result<(), String> {
     match place {
-        Place::File(path) => durable::create(path, LOG_BYTES).map_err(|error| error.to_string()),
+        Place::File(path) => match durable::create(path, LOG_BYTES) {
+            // By another program that was started with it: a new log has nothing to recover.
+            Err(error) if error.is_taken() => Ok(()),
+            made => made.map_err(|error| error.to_string()),
+        },
         Place::Area(_) => {
             let made = NamedLog::create(place, LOG_BYTES).map_err(|error| error.why.to_string())?;
             made.without_thread().close().map_err(|error| error.to_string())

@@ -85,10 +85,12 @@ static void hear(void *context, int32_t code, heliostat_position position) {
   pthread_mutex_unlock(&outcome->lock);
 }
 
+// Appends, or pushes where a queue is open.
 static void append_then(const char *text) {
   struct outcome outcome = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
   heliostat_position at;
-  int code = heliostat_log_append_then(log_open_now, text, strlen(text), hear, &outcome, &at);
+  int code = queue_open_now != NULL ? heliostat_queue_push_then(queue_open_now, text, strlen(text), hear, &outcome, &at)
+                                    : heliostat_log_append_then(log_open_now, text, strlen(text), hear, &outcome, &at);
   if (code != HELIOSTAT_OK) {
     say(code);
     return;
@@ -146,6 +148,49 @@ static void pop(void) {
   heliostat_queue_item_release(item);
 }
 
+// What was taken and is not acknowledged.
+struct held {
+  heliostat_queue_item *item;
+  const void *payload;
+  size_t bytes;
+  heliostat_position at;
+};
+
+// Takes one more; with an empty queue there is no item.
+static int take(struct held *held) {
+  held->item = NULL;
+  int code = heliostat_queue_pop(queue_open_now, 0, &held->item, &held->payload, &held->bytes, &held->at);
+  return code == HELIOSTAT_EMPTY ? HELIOSTAT_OK : code;
+}
+
+static int finish(struct held *held) {
+  if (held->item == NULL) return HELIOSTAT_OK;
+  int code = heliostat_queue_acknowledge_sync(queue_open_now, held->at);
+  if (code == HELIOSTAT_OK) printf("done %.*s\n", (int)held->bytes, (const char *)held->payload);
+  heliostat_queue_item_release(held->item);
+  held->item = NULL;
+  return code;
+}
+
+static void churn(const char *prefix) {
+  struct held held = {NULL, NULL, 0, {0, 0}}, taken, next;
+  char text[64];
+  int code = HELIOSTAT_OK;
+  for (uint64_t number = 0; code == HELIOSTAT_OK; number++) {
+    int bytes = snprintf(text, sizeof text, "%s%" PRIu64, prefix, number);
+    code = heliostat_queue_push_sync(queue_open_now, text, (size_t)bytes, NULL);
+    if (code != HELIOSTAT_OK) break;
+    printf("pushed %s\n", text);
+    code = take(held.item == NULL ? &held : &taken);
+    if (number % 2 == 0 || code != HELIOSTAT_OK) continue;
+    if ((code = take(&next)) != HELIOSTAT_OK) break;
+    if ((code = finish(&taken)) != HELIOSTAT_OK) break;
+    if ((code = finish(&next)) != HELIOSTAT_OK) break;
+    code = finish(&held);
+  }
+  say(code);
+}
+
 static void close_all(void) {
   int code = heliostat_queue_close(queue_open_now);
   if (code == HELIOSTAT_OK) code = heliostat_log_close(log_open_now);
@@ -159,7 +204,10 @@ static void perform_on_queue(const char *command, const char *word) {
   if (strcmp(command, "push") == 0) {
     int code = heliostat_queue_push_sync(queue_open_now, word, strlen(word), &at);
     say_position(code, at);
-  } else if (strcmp(command, "pop") == 0) pop();
+  } else if (strcmp(command, "push_then") == 0) append_then(word);
+  else if (strcmp(command, "wait") == 0) say(heliostat_queue_wait(queue_open_now, position_of(word), PATIENCE_MS));
+  else if (strcmp(command, "churn") == 0) churn(word);
+  else if (strcmp(command, "pop") == 0) pop();
   else if (strcmp(command, "acknowledge") == 0) say(heliostat_queue_acknowledge(queue_open_now, position_of(word)));
   else if (strcmp(command, "acknowledge_sync") == 0) say(heliostat_queue_acknowledge_sync(queue_open_now, position_of(word)));
   else if (strcmp(command, "give_back") == 0) say(heliostat_queue_give_back(queue_open_now, position_of(word)));

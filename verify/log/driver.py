@@ -6,9 +6,10 @@ import asyncio
 import itertools
 import sys
 import threading
+from collections.abc import Callable
 
 import heliostat
-from heliostat.log import Log, Position, Queue
+from heliostat.log import Item, Log, Position, Queue
 
 PATIENCE_S = 60
 WORDS = (
@@ -44,7 +45,8 @@ def texts(entries) -> str:
     return ",".join(bytes(entry).decode() for entry in entries)
 
 
-def append_then(log: Log, payload: bytes) -> str:
+def durable_then(begin: Callable[..., object], payload: bytes) -> str:
+    """Appends or pushes, and hears by a callback."""
     heard = threading.Event()
     outcome: list[tuple[Position, Exception | None]] = []
 
@@ -52,7 +54,7 @@ def append_then(log: Log, payload: bytes) -> str:
         outcome.append((at, error))
         heard.set()
 
-    log.append(payload, then=hear)
+    begin(payload, then=hear)
     assert heard.wait(PATIENCE_S)
     [(at, error)] = outcome
     if error is not None:
@@ -77,6 +79,22 @@ def flood(log: Log, prefix: str) -> None:
         print(number, flush=True)
 
 
+def churn(queue: Queue, prefix: str) -> None:
+    held: Item | None = None
+    for number in itertools.count():
+        queue.push_sync(f"{prefix}{number}".encode())
+        print(f"pushed {prefix}{number}", flush=True)
+        taken = queue.pop(0.0)
+        if held is None:
+            held = taken
+            continue
+        for item in (taken, queue.pop(0.0), held):
+            if item is not None:
+                item.acknowledge(wait=True)
+                print(f"done {bytes(item).decode()}", flush=True)
+        held = None
+
+
 def pop(queue: Queue) -> str:
     item = queue.pop(0.0)
     return "none" if item is None else f"{told(item.position)} {bytes(item).decode()}"
@@ -87,7 +105,7 @@ LOG = {
     # A buffer that others may change is copied piece by piece.
     "append_sync": lambda log, word: told(log.append_sync(bytearray(word.encode()))),
     "append_long": lambda log, word: told(log.append_sync(b"x" * int(word))),
-    "append_then": lambda log, word: append_then(log, word.encode()),
+    "append_then": lambda log, word: durable_then(log.append, word.encode()),
     "append_heard": lambda log, word: asyncio.run(append_heard(log, word.encode())),
     "wait": lambda log, word: log.wait_durable(position(word), PATIENCE_S) and None,
     "sync": lambda log, _: log.sync(),
@@ -99,9 +117,13 @@ LOG = {
 }
 QUEUE = {
     "push": lambda queue, word: told(queue.push_sync(word.encode())),
+    "push_then": lambda queue, word: durable_then(queue.push, word.encode()),
+    "wait": lambda queue, word: queue.wait_durable(position(word), PATIENCE_S) and None,
     "pop": lambda queue, _: pop(queue),
+    "churn": churn,
     "acknowledge": lambda queue, word: queue._acknowledge(position(word), False),
     "acknowledge_sync": lambda queue, word: queue._acknowledge(position(word), True),
+    "trim": lambda queue, word: queue.trim(position(word)),
     "give_back": lambda queue, word: queue._give_back(position(word)),
 }
 OPEN = {

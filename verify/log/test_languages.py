@@ -8,8 +8,10 @@ there is to say, or `error` and a word for the kind of error. Positions are writ
     append_then TEXT     hears by a callback            append_heard TEXT  by the descriptor (asyncio)
     append_long BYTES    wait POSITION   sync   checkpoint   trim POSITION   range   read [POSITION]
     beside PLACE         all entries, by a reader that takes no lock
-    push TEXT   pop   acknowledge POSITION   acknowledge_sync POSITION   give_back POSITION
+    push TEXT   push_then TEXT   wait POSITION   pop
+    acknowledge POSITION   acknowledge_sync POSITION   give_back POSITION
     flood PREFIX         appends for ever, and says each number that is durable
+    churn PREFIX         pushes, takes and acknowledges for ever, and says what is durable
 """
 
 from __future__ import annotations
@@ -145,16 +147,21 @@ def test_a_later_format_and_a_damaged_header_are_refused(driver, folder, crc32c)
     kept = folder / "kept"
     asks(driver, (f"create {kept} {BYTES}", "ok"), ("close", "ok"))
     later, damaged = bytearray(kept.read_bytes()), bytearray(kept.read_bytes())
+    mixed = bytearray(kept.read_bytes())
     for block in (0, 4096):
         later[block + 8] = 2
         later[block + 508 : block + 512] = struct.pack("<I", crc32c(later[block : block + 508]))
         damaged[block + 40] ^= 1
+    # The other block alone would be a log.
+    mixed[:512] = later[:512]
+    (folder / "mixed").write_bytes(mixed)
     (folder / "later").write_bytes(later)
     (folder / "damaged").write_bytes(damaged)
     asks(
         driver,
         (f"open {folder / 'later'}", "error unsupported"),
         (f"beside {folder / 'later'}", "error unsupported"),
+        (f"open {folder / 'mixed'}", "error unsupported"),
         (f"open {folder / 'damaged'}", "error corrupt"),
     )
 
@@ -210,7 +217,9 @@ def test_a_queue_hands_out_in_order_and_again_what_was_not_acknowledged(driver, 
         (f"create_queue {place} {BYTES}", "ok"),
         ("pop", "ok none"),
         ("push one", "ok 0:0"),
-        ("push two", "ok 40:1"),
+        ("wait 0:0", "ok"),
+        ("wait 4000:90", "error invalid"),
+        ("push_then two", "ok 40:1"),
         ("push three", "ok 80:2"),
         ("pop", "ok 0:0 one"),
         ("pop", "ok 40:1 two"),
@@ -230,3 +239,17 @@ def test_a_queue_hands_out_in_order_and_again_what_was_not_acknowledged(driver, 
         (f"open_queue {place}", "ok"),
         ("pop", "ok none"),
     )
+
+
+@pytest.mark.parametrize("language", [language for language in LANGUAGES if language != "c"])
+def test_a_queue_is_not_trimmed_where_there_is_a_call_for_it(language, drivers, folder):
+    with drivers.start(language) as one:
+        asks(
+            one,
+            (f"create_queue {folder / 'queue'} {BYTES}", "ok"),
+            ("push one", "ok 0:0"),
+            ("push two", "ok 40:1"),
+            ("trim 40:1", "error unsupported"),
+            ("pop", "ok 0:0 one"),
+            ("pop", "ok 40:1 two"),
+        )

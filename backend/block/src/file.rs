@@ -35,12 +35,14 @@ mod driver;
 mod facts;
 mod lone;
 mod measure;
+mod new_file;
 mod open;
 mod shared;
 
 pub use driven::{Driven, NoCommands};
 use driver::Driver;
 pub use measure::{Costs, Durability};
+pub use new_file::NewFile;
 pub use open::{OpenError, Options};
 pub use shared::SharedFile;
 
@@ -50,6 +52,9 @@ const ZEROES_BYTES: usize = 1 << 20;
 const LONE_WAIT_MIN: Duration = Duration::from_millis(1);
 /// How long a device that is dropped waits for what is under way.
 const DROP_WAIT: Duration = Duration::from_secs(1);
+
+/// Rights of a file that only its owner reads.
+const OWNERS: u32 = 0o600;
 
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
@@ -146,12 +151,14 @@ impl FileDevice {
     }
 
     /// Makes a file of so many zeroes, written one by one: a first write into what was only reserved
-    /// takes a hundred times as long as a second. The file must not be there yet.
+    /// takes a hundred times as long as a second. The file must not be there yet, and is when all of
+    /// it is.
     ///
     /// # Errors
-    /// It is there, or there is no room: what was written of it is removed.
+    /// It is there, or there is no room: nothing is left.
     pub fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
-        open::create(path, bytes)
+        // What lies in it is nobody's to read but by who opened it.
+        NewFile::make(path, bytes, OWNERS)?.publish()
     }
 
     /// Sets how writes are made durable, from the next on.

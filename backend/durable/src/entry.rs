@@ -22,6 +22,9 @@ use crate::boot::BootId;
 pub const HEAD_BYTES: usize = 64;
 /// Longest path.
 pub const PATH_BYTES_MAX: usize = 1024;
+/// Bytes of the longest entry that anybody writes, and so of the longest that is read: a log that takes
+/// longer ones may be made by anybody, and a control plane reads it.
+pub const ENTRY_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = 56;
 
@@ -66,6 +69,11 @@ pub enum Malformed {
     Kind([u8; 4]),
     /// What must be zero is not, or a path is none.
     Field(&'static str),
+    /// They are too many.
+    Long {
+        /// How many.
+        found: u64,
+    },
 }
 
 impl Head<'_> {
@@ -148,6 +156,9 @@ impl fmt::Display for Malformed {
             Self::Short { found, wanted } => write!(f, "{found} bytes where {wanted} are needed"),
             Self::Kind(kind) => write!(f, "it begins with {:?}", String::from_utf8_lossy(kind)),
             Self::Field(name) => write!(f, "its {name} cannot be"),
+            Self::Long { found } => {
+                write!(f, "{found} bytes where {ENTRY_BYTES_MAX} are the most")
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use heliostat_backend_block::Device;
 use heliostat_backend_log::{Area, LogError, LogReader};
 
 use crate::boot::Boot;
-use crate::entry::{decode, Entry};
+use crate::entry::{decode, Entry, ENTRY_BYTES_MAX};
 
 /// Who looks at many logs reads so much of each at most. What is not found by then is left to who opens it.
 const LOOKED_AT_BYTES: u64 = 1 << 20;
@@ -14,13 +14,14 @@ const LOOKED_AT_BYTES: u64 = 1 << 20;
 /// with a great many entries that say nothing may have some.
 ///
 /// # Errors
-/// There is no log, it is damaged at its beginning, or the device fails.
+/// There is no log, it is damaged at its beginning or has longer entries than durable files have, or the
+/// device fails.
 pub fn is_left_by_crash(
     device: Box<dyn Device>,
     area: Area,
     boot: &Boot,
 ) -> Result<bool, LogError> {
-    let mut reader = LogReader::open(device, area)?;
+    let mut reader = LogReader::open(device, area)?.at_most(ENTRY_BYTES_MAX);
     let limit = reader.position().at.saturating_add(LOOKED_AT_BYTES);
     while let Some(entry) = reader.read_before(limit)? {
         match decode(&entry.payload) {

@@ -4,13 +4,15 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use heliostat_backend_block::{Device, FileDevice, OpenError};
+use heliostat_backend_block::{Device, FileDevice, NewFile, OpenError};
 use heliostat_backend_log::{Area, Log, LogError, Options};
 use heliostat_backend_uring::By;
 use heliostat_base::range_lock::is_locked;
 
 /// Length of a log that nobody has made before.
 pub const LOG_BYTES: u64 = 64 << 20;
+
+const OWNERS: u32 = 0o600;
 
 /// An open log.
 pub struct Opened {
@@ -31,16 +33,18 @@ pub enum PlaceError {
     Log(LogError),
 }
 
-/// Makes a log of so many bytes in a file that is not there yet.
+/// Makes a log of so many bytes in a file that is not there yet, and has its name only when the log is
+/// whole. Nobody else reads it: it has what the files have.
 ///
 /// # Errors
 /// It is there, or cannot be made.
 pub fn create(path: &Path, bytes: u64) -> Result<(), PlaceError> {
-    FileDevice::create(path, bytes).map_err(PlaceError::Device)?;
-    let device = FileDevice::open(path, Default::default()).map_err(PlaceError::Device)?;
+    let made = NewFile::make(path, bytes, OWNERS).map_err(PlaceError::Device)?;
+    let device = made.device(Default::default()).map_err(PlaceError::Device)?;
     let area = whole(&device);
     let log = Log::create(Box::new(device), area, Options::default()).map_err(PlaceError::Log)?;
-    log.close().map_err(PlaceError::Log)
+    log.close().map_err(PlaceError::Log)?;
+    made.publish().map_err(PlaceError::Device)
 }
 
 /// Opens the log in a file, for one process at a time; `by` says how the device is driven.
@@ -87,6 +91,11 @@ impl PlaceError {
     /// Another process has it.
     pub fn is_in_use(self) -> bool {
         self == Self::Device(OpenError::InUse)
+    }
+
+    /// Somebody else has made something by this name.
+    pub fn is_taken(self) -> bool {
+        matches!(self, Self::Device(OpenError::System { errno: libc::EEXIST, .. }))
     }
 
     /// The kernel gives no io_uring.

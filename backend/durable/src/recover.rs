@@ -203,13 +203,20 @@ fn each(
     log: &Log,
     mut what: impl FnMut(Entry<'_>) -> Result<(), RecoverError>,
 ) -> Result<(), RecoverError> {
-    for entry in log.read() {
-        let entry = entry.map_err(RecoverError::Log)?;
-        let position = entry.position;
+    let mut reader = log.read().at_most(entry::ENTRY_BYTES_MAX);
+    loop {
+        let position = reader.position();
         let malformed = |why| RecoverError::Malformed { position, why };
-        what(entry::decode(&entry.payload).map_err(malformed)?)?;
+        let found = match reader.read() {
+            Ok(None) => return Ok(()),
+            Ok(Some(entry)) => entry,
+            Err(LogError::TooLong { found, .. }) => {
+                return Err(malformed(Malformed::Long { found }))
+            }
+            Err(error) => return Err(RecoverError::Log(error)),
+        };
+        what(entry::decode(&found.payload).map_err(malformed)?)?;
     }
-    Ok(())
 }
 
 impl Target {

@@ -37,6 +37,7 @@ pub struct LogReader {
     at: Position,
     generation: u32,
     ahead: Lookahead,
+    kept: u64,
     /// What lies before it is durable.
     durable: u64,
 }
@@ -56,7 +57,14 @@ impl LogReader {
     pub fn open(device: Box<dyn Device>, area: Area) -> Result<LogReader, LogError> {
         let (channel, header) = recovery::open_to_read(device, area)?;
         let (at, durable) = (header.begin, header.end.at);
-        Ok(LogReader { channel, header, at, generation: 0, ahead: Lookahead::default(), durable })
+        let (generation, ahead, kept) = (0, Lookahead::default(), u64::MAX);
+        Ok(LogReader { channel, header, at, generation, ahead, kept, durable })
+    }
+
+    /// Refuses an entry with a longer payload, unread: of a log that somebody has made who is not trusted.
+    #[must_use]
+    pub fn at_most(self, payload: u64) -> LogReader {
+        LogReader { kept: payload, ..self }
     }
 
     /// The header block that was read last.
@@ -207,7 +215,7 @@ impl LogReader {
         let limit = self.ahead.end();
         let (rules, mut place, mut acknowledged) = (self.rules(), self.at, self.durable);
         let mut none = |_, _, _: &mut Vec<u8>| Ok(());
-        while let Ok(entry) = self.ahead.entry(place, limit, rules, &mut none)? {
+        while let Ok(entry) = self.ahead.checked(place, limit, rules, &mut none)? {
             if self.of_a_fitting_generation(entry, place, self.generation).is_err() {
                 break;
             }
@@ -226,7 +234,7 @@ impl LogReader {
     }
 
     fn rules(&self) -> Rules {
-        Rules { seed: self.header.seed(), longest: self.header.longest.into() }
+        Rules { seed: self.header.seed(), longest: self.header.longest.into(), kept: self.kept }
     }
 
     /// Reads the header blocks again.

@@ -24,6 +24,7 @@ use crate::error::LogError;
 use crate::format::{Header, Position, HEADER_DISTANCE};
 use crate::mutant::Mutant;
 use crate::options::Options;
+use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::waiting::IN_FLIGHT_MAX;
 
@@ -48,6 +49,8 @@ struct Batch {
     end: Position,
     pieces_left: usize,
     begun: Instant,
+    /// No other was under way meanwhile.
+    is_alone: bool,
 }
 
 /// A header block on its way.
@@ -77,9 +80,7 @@ pub(crate) struct Driver {
     durable: Position,
     /// Others appended while the last batch was under way.
     has_company: bool,
-    /// How long batches take, as an average that forgets.
-    batch_takes: Duration,
-    overlap_from: Duration,
+    pace: Pace,
 }
 
 impl Driver {
@@ -105,8 +106,7 @@ impl Driver {
             cut: header.end,
             durable: header.end,
             has_company: false,
-            batch_takes: Duration::ZERO,
-            overlap_from: options.overlap_from,
+            pace: Pace::new(options.overlap_from),
         })
     }
 
@@ -170,7 +170,7 @@ impl Driver {
 
     /// Whether batches take so long that the next one had better not wait.
     fn overlaps(&self) -> bool {
-        self.in_flight > 1 && self.batch_takes >= self.overlap_from
+        self.in_flight > 1 && self.pace.overlaps()
     }
 
     /// Whether a write from here on touches no sector of the batch before.
@@ -201,7 +201,9 @@ impl Driver {
             self.waiting.push_back((token, Request::Write { offset: piece.offset, from, durable }));
         }
         let (pieces_left, begun) = (self.waiting.len() - before, Instant::now());
-        self.batches.push_back(Batch { number, end, pieces_left, begun });
+        let is_alone = self.batches.is_empty();
+        self.batches.iter_mut().for_each(|batch| batch.is_alone = false);
+        self.batches.push_back(Batch { number, end, pieces_left, begun, is_alone });
         self.cut = end;
     }
 
@@ -281,7 +283,7 @@ impl Driver {
         while self.batches.front().is_some_and(is_done) {
             if let Some(batch) = self.batches.pop_front() {
                 self.durable = batch.end;
-                self.batch_takes = (self.batch_takes * 7 + batch.begun.elapsed()) / 8;
+                self.pace.count(batch.begun.elapsed(), batch.is_alone);
                 let first = ended.map_or(batch.number, |range| range.start);
                 ended = Some(first..batch.number + 1);
             }

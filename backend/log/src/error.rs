@@ -105,6 +105,8 @@ pub enum LogError {
         /// Which entry.
         position: Position,
     },
+    /// A queue uses the log: its begin is where its consumers are.
+    IsQueue,
     /// Memory for the log's buffer could not be had.
     Memory(MappingError),
     /// The driver's thread or the descriptor could not be made.
@@ -161,6 +163,9 @@ impl fmt::Display for LogError {
                 write!(f, "{limit} entries are handed out and not acknowledged, as many as may")
             }
             Self::NotTaken { position } => write!(f, "the entry at {position} is not handed out"),
+            Self::IsQueue => {
+                f.write_str("a queue is not trimmed: its entries go when they are acknowledged")
+            }
             Self::Memory(error) => error.fmt(f),
             Self::System { errno } => std::io::Error::from_raw_os_error(*errno).fmt(f),
         }

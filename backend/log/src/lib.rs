@@ -43,6 +43,7 @@ mod memory;
 mod mutant;
 mod notify;
 mod options;
+mod pace;
 mod queue;
 mod reader;
 mod recovery;

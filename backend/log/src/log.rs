@@ -11,7 +11,7 @@ use crate::area::Area;
 use crate::core::Core;
 use crate::error::LogError;
 use crate::format::{
-    entry_bytes, EntryKind, Marks, PayloadChecksum, Position, ENTRY_ALIGNMENT, ENTRY_BYTES,
+    entry_bytes, EntryKind, PayloadChecksum, Position, ENTRY_ALIGNMENT, ENTRY_BYTES,
 };
 use crate::mutant::Mutant;
 use crate::options::Options;
@@ -174,8 +174,12 @@ impl Log {
     /// later, at the latest when the room is needed. After a crash some of them may be there again.
     ///
     /// # Errors
-    /// The position was trimmed before, is not acknowledged, or is no entry's.
+    /// The position was trimmed before, is not acknowledged, or is no entry's; or a queue uses the log,
+    /// whose entries go when they are acknowledged.
     pub fn trim(&self, position: Position) -> Result<(), LogError> {
+        if self.core.is_queue() {
+            return Err(LogError::IsQueue);
+        }
         let end = self.check_range(position)?;
         if position != end {
             let entry = Reader::new(self.core.clone(), position).read();
@@ -184,7 +188,7 @@ impl Log {
                 error => error,
             })?;
         }
-        self.core.advance(position, Marks::default());
+        self.core.trim(position);
         Ok(())
     }
 

@@ -2,13 +2,15 @@
 
 use crate::channel::READ_BYTES;
 use crate::error::LogError;
-use crate::format::{Broken, EntryHeader, Position, Seed, ENTRY_BYTES};
+use crate::format::{Broken, EntryHeader, PayloadChecksum, Position, Seed, ENTRY_BYTES};
 
 /// What entries of one log have to agree with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) seed: Seed,
     pub(crate) longest: u64,
+    /// Who reads keeps no longer payload in memory, whatever the log's writer may have done.
+    pub(crate) kept: u64,
 }
 
 /// Bytes from a position on.
@@ -23,10 +25,11 @@ pub(crate) trait Fetch: FnMut(u64, u64, &mut Vec<u8>) -> Result<(), LogError> {}
 impl<F: FnMut(u64, u64, &mut Vec<u8>) -> Result<(), LogError>> Fetch for F {}
 
 impl Lookahead {
-    /// The entry at `place`, or what is wrong with the bytes there. Nothing from `limit` on is read.
+    /// The entry at `place` with its payload, or what is wrong with the bytes there. Nothing from
+    /// `limit` on is read.
     ///
     /// # Errors
-    /// The bytes could not be read.
+    /// The bytes could not be read, or are more than the reader keeps.
     pub(crate) fn entry(
         &mut self,
         place: Position,
@@ -34,15 +37,58 @@ impl Lookahead {
         rules: Rules,
         fetch: &mut impl Fetch,
     ) -> Result<Result<EntryHeader, Broken>, LogError> {
-        let first = self.slice(place.at, ENTRY_BYTES, limit, fetch)?;
-        let header = match EntryHeader::decode(first, place, rules.longest, rules.seed) {
+        let header = match self.header(place, limit, rules, fetch)? {
             Ok(header) => header,
             Err(broken) => return Ok(Err(broken)),
         };
-        let bytes = ENTRY_BYTES + u64::from(header.length);
+        let found = u64::from(header.length);
+        if found > rules.kept {
+            return Err(LogError::TooLong { found, limit: rules.kept });
+        }
+        let bytes = ENTRY_BYTES + found;
         let whole = self.slice(place.at, bytes, limit, fetch)?;
         let payload = whole.get(ENTRY_BYTES as usize..).unwrap_or_default();
         Ok(header.check(payload).map(|()| header))
+    }
+
+    /// The same, whose payload is checked piece by piece and not kept: its length is what somebody else
+    /// has written down.
+    ///
+    /// # Errors
+    /// The bytes could not be read.
+    pub(crate) fn checked(
+        &mut self,
+        place: Position,
+        limit: u64,
+        rules: Rules,
+        fetch: &mut impl Fetch,
+    ) -> Result<Result<EntryHeader, Broken>, LogError> {
+        let header = match self.header(place, limit, rules, fetch)? {
+            Ok(header) => header,
+            Err(broken) => return Ok(Err(broken)),
+        };
+        let (from, found) = (place.at + ENTRY_BYTES, u64::from(header.length));
+        let there = limit.saturating_sub(from);
+        if found > there {
+            return Ok(Err(Broken::Length { found, limit: there }));
+        }
+        let mut checksum = PayloadChecksum::default();
+        for at in (0..found).step_by(READ_BYTES as usize) {
+            let piece = self.slice(from + at, READ_BYTES.min(found - at), limit, fetch)?;
+            checksum = checksum.and(piece);
+        }
+        Ok(header.agree(checksum).map(|()| header))
+    }
+
+    fn header(
+        &mut self,
+        place: Position,
+        limit: u64,
+        rules: Rules,
+        fetch: &mut impl Fetch,
+    ) -> Result<Result<EntryHeader, Broken>, LogError> {
+        let first = self.slice(place.at, ENTRY_BYTES, limit, fetch)?;
+        Ok(EntryHeader::decode(first, place, rules.longest, rules.seed))
     }
 
     /// Where the bytes end that are there.

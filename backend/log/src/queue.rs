@@ -49,6 +49,7 @@ struct Consumers {
 impl Queue {
     /// Uses a log as a queue. What was handed out before and not acknowledged comes again.
     pub fn new(log: Log) -> Queue {
+        log.core.become_queue();
         let (begin, marks) = {
             let space = log.core.space();
             (space.begin, space.marks)

@@ -25,11 +25,18 @@ pub struct Reader {
     at: Position,
     generation: u32,
     ahead: Lookahead,
+    kept: u64,
 }
 
 impl Reader {
     pub(crate) fn new(core: Arc<Core>, at: Position) -> Reader {
-        Reader { core, at, generation: 0, ahead: Lookahead::default() }
+        Reader { core, at, generation: 0, ahead: Lookahead::default(), kept: u64::MAX }
+    }
+
+    /// Refuses an entry with a longer payload, unread: of a log that somebody has made who is not trusted.
+    #[must_use]
+    pub fn at_most(self, payload: u64) -> Reader {
+        Reader { kept: payload, ..self }
     }
 
     /// Where the next entry begins.
@@ -40,7 +47,7 @@ impl Reader {
     /// The next entry, or none at the acknowledged end. Reads from the device.
     ///
     /// # Errors
-    /// The entry is damaged, was trimmed meanwhile, or could not be read. The reader stays where it
+    /// The entry is damaged, was trimmed meanwhile, is too long, or could not be read. The reader stays where it
     /// is: what follows a damaged entry cannot be found from it.
     pub fn read(&mut self) -> Result<Option<Entry>, LogError> {
         loop {
@@ -63,7 +70,7 @@ impl Reader {
     /// Goes one entry on; none where it was a filler.
     fn next_below(&mut self, end: u64) -> Result<Option<Entry>, LogError> {
         let (position, core) = (self.at, self.core.clone());
-        let rules = Rules { seed: core.seed, longest: core.longest };
+        let rules = Rules { seed: core.seed, longest: core.longest, kept: self.kept };
         let mut fetch = |from, until, into: &mut Vec<u8>| {
             core.with_driver(|driver| driver.read(from, until, into))
         };

@@ -15,15 +15,19 @@
 use heliostat_backend_block::Device;
 
 use crate::area::{Area, Layout};
-use crate::channel::Channel;
+use crate::channel::{Channel, READ_BYTES};
 use crate::error::LogError;
 use crate::format::{
-    entry_bytes, Broken, Header, HeaderError, Position, Search, ENTRY_ALIGNMENT, POSITION_MAX,
+    entry_bytes, Broken, Header, HeaderError, Position, Search, ENTRY_ALIGNMENT, ENTRY_BYTES,
+    POSITION_MAX,
 };
 use crate::lookahead::{Lookahead, Rules};
 use crate::memory::Memory;
 use crate::mutant::Mutant;
 use crate::options::Options;
+
+/// Between two places where an entry may begin.
+const STEP: usize = ENTRY_ALIGNMENT as usize;
 
 /// A log as it is before its first operation.
 pub(crate) struct Opened {
@@ -104,6 +108,10 @@ pub(crate) fn newest_header(channel: &mut Channel) -> Result<Header, LogError> {
         let bytes = channel.read_sector(offset)?;
         let found = Header::decode(&bytes).and_then(|header| at_its_place(header, index));
         newest = match (newest, found) {
+            // A later version has written there since: what the other block says is not so any more.
+            (_, Err(HeaderError::Version { found })) | (Err(HeaderError::Version { found }), _) => {
+                Err(HeaderError::Version { found })
+            }
             (Ok(one), Ok(other)) if one.counter > other.counter => Ok(one),
             (_, Ok(other)) => Ok(other),
             (Ok(one), Err(_)) => Ok(one),
@@ -135,12 +143,13 @@ fn check_area(header: &Header, layout: Layout) -> Result<(), LogError> {
 
 /// Goes from the recorded end to the first place where there is no next entry.
 fn find_end(channel: &mut Channel, header: &Header, mutant: Mutant) -> Result<Position, LogError> {
-    let rules = Rules { seed: header.seed(), longest: header.longest.into() };
+    let (longest, kept) = (header.longest.into(), 0);
+    let rules = Rules { seed: header.seed(), longest, kept };
     let limit = channel.layout().limit(header.begin).min(POSITION_MAX);
     let (mut end, mut ahead) = (header.end, Lookahead::default());
     let mut fetch = |from, until, into: &mut Vec<u8>| channel.read(from, until, into);
     let why = loop {
-        match ahead.entry(end, limit, rules, &mut fetch)? {
+        match ahead.checked(end, limit, rules, &mut fetch)? {
             // Each opening moves the recorded end, so what follows it is of one generation.
             Ok(entry) if entry.generation == header.generation => {
                 end.at += entry_bytes(entry.length.into());
@@ -165,12 +174,20 @@ pub(crate) fn has_evidence(
     // The first entry that was sealed after an acknowledgement begins within the window behind it,
     // and one of a later round that covers the cut no further than the longest entry.
     let bytes = (header.window_bytes + entry_bytes(header.longest.into())).min(header.data_bytes);
-    let mut behind = Vec::new();
-    channel.read(cut, cut + bytes, &mut behind)?;
     let (data_bytes, generation, seed) = (header.data_bytes, header.generation, header.seed());
     let search = Search { cut, data_bytes, generation, seed };
-    let steps = (0..behind.len()).step_by(ENTRY_ALIGNMENT as usize);
-    Ok(steps.into_iter().any(|from| search.is_proof(cut + from as u64, &behind[from..])))
+    let (mut behind, end) = (Vec::new(), cut + bytes);
+    for start in (cut..end).step_by(READ_BYTES as usize) {
+        // A header may begin at the end of one piece and reach into the next.
+        let until = (start + READ_BYTES + ENTRY_BYTES).min(end);
+        behind.clear();
+        channel.read(start, until, &mut behind)?;
+        let mut steps = (0..READ_BYTES.min(end - start) as usize).step_by(STEP);
+        if steps.any(|from| search.is_proof(start + from as u64, &behind[from..])) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn write_header(channel: &mut Channel, header: &Header) -> Result<(), LogError> {

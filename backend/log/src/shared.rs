@@ -28,6 +28,7 @@ pub(crate) struct Shared {
     space: Mutex<Space>,
     failure: Mutex<Option<LogError>>,
     has_failed: AtomicBool,
+    is_queue: AtomicBool,
     /// Copies of what `space` says, for looks without its lock.
     sealed: AtomicU64,
     durable: AtomicU64,
@@ -51,6 +52,7 @@ impl Shared {
             space: Mutex::new(Space::new(layout, header)),
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
+            is_queue: AtomicBool::new(false),
             sealed: AtomicU64::new(header.end.at),
             durable: AtomicU64::new(header.end.at),
             completed: AtomicU64::new(0),
@@ -79,6 +81,16 @@ impl Shared {
         self.has_failed.store(true, Ordering::Release);
         self.waiting.wake_all();
         self.notices.fail(error);
+    }
+
+    /// From here on its consumers alone move the begin.
+    pub(crate) fn become_queue(&self) {
+        self.is_queue.store(true, Ordering::Release);
+    }
+
+    /// Whether a queue uses it.
+    pub(crate) fn is_queue(&self) -> bool {
+        self.is_queue.load(Ordering::Acquire)
     }
 
     /// Whether a driver would find something to do, or to wait for.
@@ -160,6 +172,15 @@ impl Shared {
         let mut space = self.space();
         if begin >= space.begin {
             (space.begin, space.marks) = (begin, marks);
+        }
+    }
+
+    /// Moves the begin of a log; what a queue's consumers have acknowledged behind it stays so.
+    pub(crate) fn trim(&self, begin: Position) {
+        let mut space = self.space();
+        if begin >= space.begin {
+            let entries = begin.sequence.saturating_sub(space.begin.sequence);
+            (space.marks, space.begin) = (space.marks.after(entries), begin);
         }
     }
 

@@ -289,7 +289,7 @@ fn of_kind(kind: Kind) -> heliostat_code {
         Kind::NotFound => HELIOSTAT_NOT_FOUND,
         Kind::Exists => HELIOSTAT_TAKEN,
         Kind::Foreign => HELIOSTAT_FOREIGN,
-        Kind::Newer => HELIOSTAT_UNSUPPORTED,
+        Kind::Newer | Kind::IsQueue => HELIOSTAT_UNSUPPORTED,
         Kind::WrongDevice => HELIOSTAT_WRONG_DEVICE,
         Kind::NoName => HELIOSTAT_INVALID,
         Kind::NoControl => HELIOSTAT_NO_CONTROL,

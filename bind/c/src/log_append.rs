@@ -58,7 +58,7 @@ pub unsafe extern "C" fn heliostat_log_append_then(
     position: *mut heliostat_position,
 ) -> heliostat_code {
     guard(|| {
-        let call = Call { done: done.ok_or(HELIOSTAT_NULL)?, context };
+        let call = Call::new(done, context)?;
         // SAFETY: the caller's promise.
         let (log, payload) = unsafe { (of(log)?, slice(payload, bytes)?) };
         let appended = log.append(payload).map_err(told)?;
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn heliostat_log_sync(log: *const heliostat_log) -> helios
 }
 
 /// A function of the caller's, and what it is called with.
-struct Call {
+pub(crate) struct Call {
     done: unsafe extern "C" fn(*mut c_void, i32, heliostat_position),
     context: *mut c_void,
 }
@@ -134,7 +134,14 @@ struct Call {
 unsafe impl Send for Call {}
 
 impl Call {
-    fn make(self, outcome: Result<Position, LogError>, position: Position) {
+    pub(crate) fn new(
+        done: heliostat_log_done,
+        context: *mut c_void,
+    ) -> Result<Call, heliostat_code> {
+        Ok(Call { done: done.ok_or(HELIOSTAT_NULL)?, context })
+    }
+
+    pub(crate) fn make(self, outcome: Result<Position, LogError>, position: Position) {
         let code = outcome.map_err(told).err().unwrap_or(HELIOSTAT_OK);
         // SAFETY: the caller's promise; called once, since this consumes it.
         unsafe { (self.done)(self.context, code as i32, position.into()) }

@@ -9,7 +9,6 @@ use heliostat_stub_log::{Event, OpenError, Place, Queue};
 use crate::border::{fail, give, give_if_wanted, hand_out, show, take_back, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
 use crate::log::{heliostat_position, not_opened, place_of, told};
-use crate::rpc::slice;
 
 /// A queue that is open. Threads may share it, but for its end.
 #[allow(non_camel_case_types)] // the name is the C name
@@ -68,48 +67,6 @@ pub unsafe extern "C" fn heliostat_queue_open_or_create(
 ) -> heliostat_code {
     // SAFETY: the caller's promise.
     unsafe { open_by(place, queue, |place| Queue::open_or_create(place, bytes)) }
-}
-
-/// Appends an entry and returns at once, as `heliostat_log_append` does. It can be taken when it is
-/// durable.
-///
-/// # Safety
-/// `queue` is null or live; `payload` is valid for reading `bytes` bytes that nobody changes, or null
-/// and these 0; `position` is null or valid for writing.
-#[no_mangle]
-pub unsafe extern "C" fn heliostat_queue_push(
-    queue: *const heliostat_queue,
-    payload: *const c_void,
-    bytes: usize,
-    position: *mut heliostat_position,
-) -> heliostat_code {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let (queue, payload) = unsafe { (of(queue)?, slice(payload, bytes)?) };
-        let pushed = queue.push(payload).map_err(told)?;
-        // SAFETY: the caller's promise.
-        unsafe { give_if_wanted(position, pushed.position().into()) }
-    })
-}
-
-/// The same, and waits until it is durable.
-///
-/// # Safety
-/// As `heliostat_queue_push`.
-#[no_mangle]
-pub unsafe extern "C" fn heliostat_queue_push_sync(
-    queue: *const heliostat_queue,
-    payload: *const c_void,
-    bytes: usize,
-    position: *mut heliostat_position,
-) -> heliostat_code {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let (queue, payload) = unsafe { (of(queue)?, slice(payload, bytes)?) };
-        let at = queue.log().append_sync(payload).map_err(told)?;
-        // SAFETY: the caller's promise.
-        unsafe { give_if_wanted(position, at.into()) }
-    })
 }
 
 /// Takes the next durable entry that nobody has, and waits for one up to `timeout_ms` (0 for not at
@@ -263,7 +220,7 @@ impl Opened {
 
 /// # Safety
 /// `queue` is null or live.
-unsafe fn of<'a>(queue: *const heliostat_queue) -> Result<&'a Queue, heliostat_code> {
+pub(crate) unsafe fn of<'a>(queue: *const heliostat_queue) -> Result<&'a Queue, heliostat_code> {
     // SAFETY: the caller's promise.
     Ok(&unsafe { show(queue)? }.0.get()?.queue)
 }

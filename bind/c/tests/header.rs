@@ -33,7 +33,7 @@ const PARTS: [(&str, &[&str], &[&str]); 15] = [
     ("lock", &["lock.rs"], &["code"]),
     ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),
     ("log", &["log.rs", "log_append.rs", "log_reader.rs"], &["code"]),
-    ("queue", &["queue.rs"], &["code", "log"]),
+    ("queue", &["queue.rs", "queue_push.rs"], &["code", "log"]),
     ("store", &["store.rs", "area_queue.rs"], &["code"]),
 ];
 

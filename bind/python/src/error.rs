@@ -224,7 +224,7 @@ fn of_log(kind: Kind, text: impl Display) -> PyErr {
         Kind::NotFound => "NotFound",
         Kind::Exists => "NameTaken",
         Kind::Foreign => "NotALog",
-        Kind::Newer => "Unsupported",
+        Kind::Newer | Kind::IsQueue => "Unsupported",
         Kind::WrongDevice => "WrongDevice",
         Kind::NoName => "InvalidName",
         Kind::NoControl => "NoControlPlane",

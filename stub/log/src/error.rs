@@ -73,6 +73,8 @@ pub enum Kind {
     Foreign,
     /// A log of a later format.
     Newer,
+    /// A queue's log is not trimmed.
+    IsQueue,
     /// No device for a log, or not the one that this log was made on: its size or sector differs.
     WrongDevice,
     /// As many as may be are handed out, or reserved.
@@ -186,6 +188,7 @@ impl From<&LogError> for Kind {
             LogError::NoLog(_) => Kind::Damaged,
             LogError::Exists => Kind::Exists,
             LogError::WornOut => Kind::Full,
+            LogError::IsQueue => Kind::IsQueue,
             LogError::Memory(_) | LogError::System { .. } => Kind::System,
         }
     }

@@ -4,6 +4,7 @@
 //! is appended. How long it took is printed, and asserted by nobody: the machine may be busy.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use heliostat_stub_log::{Log, LogError, Options, Position, Queue};
@@ -39,6 +40,12 @@ struct Tenth {
     written: u64,
 }
 
+/// What is measured is the whole process's: one test after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Goes around: `step` appends an entry, says how far the log is by then.
 fn around(capacity: u64, mut step: impl FnMut() -> Position) -> Vec<Tenth> {
     let mut tenths = Vec::new();
@@ -69,6 +76,7 @@ fn check_writes(tenths: &[Tenth]) {
 
 #[test]
 fn a_log_goes_around_its_area_a_thousand_times_within_its_file_and_memory() {
+    let _alone = alone();
     let path = place("log");
     let options = Options { window_bytes: 64 << 10, ..Options::default() };
     let log = Log::create_with(path.as_path(), BYTES, options).unwrap().without_thread();
@@ -105,6 +113,7 @@ fn a_log_goes_around_its_area_a_thousand_times_within_its_file_and_memory() {
 
 #[test]
 fn a_queue_goes_around_its_area_a_thousand_times_within_its_file_and_memory() {
+    let _alone = alone();
     let path = place("queue");
     let queue = Queue::create(path.as_path(), BYTES).unwrap();
     let mut next = 0u64;

@@ -4,7 +4,7 @@
 use std::io::BufRead;
 use std::time::Duration;
 
-use heliostat::log::{Kind, Log, LogError, LogReader, OpenError, Position, Queue};
+use heliostat::log::{Item, Kind, Log, LogError, LogReader, OpenError, Position, Queue};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -26,7 +26,7 @@ impl From<Kind> for No {
             Kind::NotFound => "not_found",
             Kind::Exists => "taken",
             Kind::Foreign => "foreign",
-            Kind::Newer => "unsupported",
+            Kind::Newer | Kind::IsQueue => "unsupported",
             Kind::WrongDevice => "wrong_device",
             _ => "system",
         })
@@ -172,6 +172,18 @@ fn perform_on_queue(queue: &Queue, command: &str, words: &[&str]) -> Result<Stri
             pushed.wait()?;
             return Ok(told(pushed.position()));
         }
+        ("push_then", [payload]) => {
+            let (send, outcome) = std::sync::mpsc::channel();
+            // Who waits is there until it is sent.
+            queue.push(payload.as_bytes())?.then(move |it| {
+                let _ = send.send(it);
+            });
+            return Ok(told(outcome.recv_timeout(PATIENCE).map_err(|_| No("timed_out"))??));
+        }
+        ("wait", [at]) => {
+            queue.log().wait_durable(position(at), Some(PATIENCE))?;
+        }
+        ("churn", [prefix]) => churn(queue, prefix)?,
         ("pop", []) => {
             let item = queue.pop()?;
             let shown = item.map(|it| format!("{} {}", told(it.position), text(&it.payload)));
@@ -179,10 +191,30 @@ fn perform_on_queue(queue: &Queue, command: &str, words: &[&str]) -> Result<Stri
         }
         ("acknowledge", [at]) => queue.acknowledge(position(at))?,
         ("acknowledge_sync", [at]) => queue.acknowledge_sync(position(at))?,
+        ("trim", [at]) => queue.log().trim(position(at))?,
         ("give_back", [at]) => queue.give_back(position(at))?,
         _ => return Err(No("command")),
     }
     Ok(String::new())
+}
+
+/// Pushes, takes and acknowledges for ever, out of order, and says what is durable: what is killed.
+fn churn(queue: &Queue, prefix: &str) -> Result<(), LogError> {
+    let mut held: Option<Item> = None;
+    for number in 0u64.. {
+        queue.push(format!("{prefix}{number}").as_bytes())?.wait()?;
+        println!("pushed {prefix}{number}");
+        let taken = queue.pop()?;
+        let Some(first) = held.take() else {
+            held = taken;
+            continue;
+        };
+        for item in [taken, queue.pop()?, Some(first)].into_iter().flatten() {
+            queue.acknowledge_sync(item.position)?;
+            println!("done {}", text(&item.payload));
+        }
+    }
+    Ok(())
 }
 
 /// Appends for ever, and says each entry that is durable: what is killed.

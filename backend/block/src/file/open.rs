@@ -1,10 +1,7 @@
 //! How a file or disk is opened: for whom, past which caches, with which alignment.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
@@ -103,7 +100,6 @@ pub(super) struct Opened {
 /// What a crash leaves whole, where nobody says more.
 const SECTOR_BYTES: u32 = 512;
 const SECTOR_BYTES_MAX: u32 = 4096;
-const CREATE_BYTES: usize = 1 << 20;
 
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
     match what_is_at(path)? {
@@ -229,31 +225,4 @@ fn alignment(file: &OwnedFd, is_direct: bool) -> (u32, u32) {
         }
         _ => (SECTOR_BYTES_MAX, SECTOR_BYTES_MAX),
     }
-}
-
-pub(super) fn create(path: &Path, bytes: u64) -> Result<(), OpenError> {
-    // What lies in it is nobody's to read but by who opened it.
-    let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
-    let mut file = made.map_err(|error| OpenError::system("open(O_EXCL)", &error))?;
-    fill(&mut file, bytes).and_then(|()| sync_folder(path)).map_err(|error| {
-        let _ = std::fs::remove_file(path);
-        OpenError::system("write", &error)
-    })
-}
-
-fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
-    let zeroes = vec![0; CREATE_BYTES];
-    let mut left = bytes;
-    while left > 0 {
-        let next = left.min(CREATE_BYTES as u64);
-        file.write_all(&zeroes[..next as usize])?;
-        left -= next;
-    }
-    file.sync_all()
-}
-
-/// The name has to last as the bytes do.
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -1,3 +1,4 @@
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -266,4 +267,33 @@ fn two_devices_on_one_open_file_read_what_the_other_wrote() {
     perform(&mut first, Request::Write { offset: 8192, from, durable: true }).unwrap();
     perform(&mut second, Request::Read { offset: 8192, into: into.clone() }).unwrap();
     assert_eq!(into.copy_out().unwrap(), [7; 4096]);
+}
+
+#[test]
+fn a_file_that_is_being_made_has_its_name_when_its_maker_says_so_and_leaves_nothing_else() {
+    let place = Place::new(0);
+    std::fs::remove_file(&place.0).unwrap();
+    let hidden = || NewFile::hidden(&place.0, rustix::fs::Mode::from_raw_mode(0o600));
+    let makers: [&dyn Fn() -> NewFile; 2] =
+        [&|| NewFile::make(&place.0, MIB, 0o600).unwrap(), &|| hidden().unwrap()];
+    for make in makers {
+        drop(make());
+        let made = make();
+        assert!(!place.0.exists());
+        made.publish().unwrap();
+        assert_eq!(std::fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_file(&place.0).unwrap();
+        let late = make();
+        std::fs::write(&place.0, "another").unwrap();
+        let refused = late.publish();
+        assert!(matches!(refused, Err(OpenError::System { errno: 17, .. })), "{refused:?}");
+        assert_eq!(std::fs::read(&place.0).unwrap(), b"another");
+        std::fs::remove_file(&place.0).unwrap();
+    }
+    let name = format!(".{}.", place.0.file_name().unwrap().to_string_lossy());
+    let left = std::fs::read_dir(place.0.parent().unwrap()).unwrap();
+    let left =
+        left.filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().starts_with(&name));
+    assert_eq!(left.count(), 0);
+    std::fs::write(&place.0, "for its end").unwrap();
 }

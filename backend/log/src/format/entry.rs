@@ -177,7 +177,15 @@ impl EntryHeader {
         if found != limit {
             return Err(Broken::Length { found, limit });
         }
-        match PayloadChecksum::of(payload) == self.payload {
+        self.agree(PayloadChecksum::of(payload))
+    }
+
+    /// Whether a payload of this length has the checksum that the header says.
+    ///
+    /// # Errors
+    /// Another one.
+    pub fn agree(&self, payload: PayloadChecksum) -> Result<(), Broken> {
+        match payload == self.payload {
             true => Ok(()),
             false => Err(Broken::PayloadChecksum),
         }

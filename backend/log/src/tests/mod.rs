@@ -2,8 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
-use heliostat_backend_block::{FaultDevice, Faults, Geometry, MemoryDevice};
+use heliostat_backend_block::{
+    Buffer, Device, FaultDevice, Faults, Geometry, MemoryDevice, Request,
+};
 use heliostat_base::mapping::SharedMapping;
 
 use crate::format::{entry_bytes, HeaderError};
@@ -254,6 +257,47 @@ fn a_log_is_not_opened_in_an_area_of_another_length() {
     let refused = Log::open(log.into_device().unwrap(), other, Options::default()).err();
     let (found, wanted) = ((1 << 16) - 512, 1 << 16);
     assert_eq!(refused, Some(LogError::Area { what: "space for entries", found, wanted }));
+}
+
+#[test]
+fn a_log_that_a_later_version_has_written_is_not_opened_by_the_block_of_this_one() {
+    for later in [0, 1] {
+        let log = new_log(1 << 16);
+        log.close().unwrap();
+        let device = log.into_device().unwrap();
+        let (mut device, offset) = (device, area(1 << 16).offset + later * 4096);
+        let mut block = read(device.as_mut(), offset);
+        block[8] = 2;
+        let checksum = crc32c::crc32c(&block[..508]);
+        block[508..512].copy_from_slice(&checksum.to_le_bytes());
+        write(device.as_mut(), offset, &block);
+        let refused = Log::open(device, area(1 << 16), Options::default()).err();
+        let newer = LogError::NoLog(HeaderError::Version { found: 2 });
+        assert_eq!(refused, Some(newer), "block {later}");
+    }
+}
+
+/// One operation of a device, from its beginning to its end.
+fn make(device: &mut dyn Device, request: Request) {
+    device.begin(0, request).unwrap();
+    let mut done = Vec::new();
+    while done.is_empty() {
+        device.reap(Some(Duration::from_secs(1)), &mut done).unwrap();
+    }
+    done[0].result.unwrap();
+}
+
+fn read(device: &mut dyn Device, offset: u64) -> Vec<u8> {
+    let (into, mut bytes) = (Buffer::new(512).unwrap(), vec![0; 512]);
+    make(device, Request::Read { offset, into: into.clone() });
+    into.memory.copy_out(into.at, &mut bytes).unwrap();
+    bytes
+}
+
+fn write(device: &mut dyn Device, offset: u64, bytes: &[u8]) {
+    let from = Buffer::new(bytes.len()).unwrap();
+    from.memory.copy_in(from.at, bytes).unwrap();
+    make(device, Request::Write { offset, from, durable: true });
 }
 
 #[test]

@@ -194,3 +194,24 @@ fn a_crash_forgets_no_durable_acknowledgement_and_loses_no_entry() {
     let count: usize = (1..=30).map(crash_everywhere).sum();
     assert!(count > 5_000, "{count}");
 }
+
+#[test]
+fn a_log_that_is_a_queue_is_not_trimmed_and_its_consumers_go_on() {
+    let queue = queue_of(3);
+    let end = queue.log().end();
+    assert_eq!(queue.log().trim(end), Err(LogError::IsQueue));
+    assert_eq!(pop_ids(&queue), [0, 1, 2]);
+}
+
+#[test]
+fn what_was_acknowledged_of_a_queue_stays_so_where_it_is_trimmed_as_a_log() {
+    let queue = queue_of(5);
+    let items: Vec<_> = (0..5).map(|_| queue.pop().unwrap().unwrap()).collect();
+    queue.acknowledge_sync(items[2].position).unwrap();
+    let log = queue.log().clone();
+    drop(queue);
+    let log = reopen(log, area(1 << 18));
+    log.trim(items[1].position).unwrap();
+    let queue = Queue::new(reopen(log, area(1 << 18)));
+    assert_eq!(pop_ids(&queue), [1, 3, 4]);
+}

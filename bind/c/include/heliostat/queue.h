@@ -44,26 +44,6 @@ heliostat_code heliostat_queue_open_or_create(const char *place,
                                               uint64_t bytes,
                                               heliostat_queue **queue);
 
-// Appends an entry and returns at once, as `heliostat_log_append` does. It can be taken when it is
-// durable.
-//
-// # Safety
-// `queue` is null or live; `payload` is valid for reading `bytes` bytes that nobody changes, or null
-// and these 0; `position` is null or valid for writing.
-heliostat_code heliostat_queue_push(const heliostat_queue *queue,
-                                    const void *payload,
-                                    size_t bytes,
-                                    heliostat_position *position);
-
-// The same, and waits until it is durable.
-//
-// # Safety
-// As `heliostat_queue_push`.
-heliostat_code heliostat_queue_push_sync(const heliostat_queue *queue,
-                                         const void *payload,
-                                         size_t bytes,
-                                         heliostat_position *position);
-
 // Takes the next durable entry that nobody has, and waits for one up to `timeout_ms` (0 for not at
 // all, negative for ever). Its payload lies at `*payload` until `*item`, the caller's, is released;
 // by its position it is acknowledged or given back.
@@ -126,6 +106,48 @@ heliostat_code heliostat_queue_drain(const heliostat_queue *queue);
 // # Safety
 // `queue` is null or live, and not used again.
 heliostat_code heliostat_queue_close(heliostat_queue *queue);
+
+// Appends an entry and returns at once, as `heliostat_log_append` does. It can be taken when it is
+// durable.
+//
+// # Safety
+// `queue` is null or live; `payload` is valid for reading `bytes` bytes that nobody changes, or null
+// and these 0; `position` is null or valid for writing.
+heliostat_code heliostat_queue_push(const heliostat_queue *queue,
+                                    const void *payload,
+                                    size_t bytes,
+                                    heliostat_position *position);
+
+// The same, and waits until it is durable.
+//
+// # Safety
+// As `heliostat_queue_push`.
+heliostat_code heliostat_queue_push_sync(const heliostat_queue *queue,
+                                         const void *payload,
+                                         size_t bytes,
+                                         heliostat_position *position);
+
+// The same without waiting, and has `done` called with `context` when it is durable and can be taken, as
+// `heliostat_log_append_then`. Where this does not answer `HELIOSTAT_OK`, `done` is not called.
+//
+// # Safety
+// As `heliostat_queue_push`; `done` is null or a function that may be called by any thread with
+// `context`.
+heliostat_code heliostat_queue_push_then(const heliostat_queue *queue,
+                                         const void *payload,
+                                         size_t bytes,
+                                         heliostat_log_done done,
+                                         void *context,
+                                         heliostat_position *position);
+
+// Waits until the entry that was pushed to a position is durable, up to `timeout_ms` (negative for
+// ever); 0 only looks. `HELIOSTAT_TIMED_OUT`; `HELIOSTAT_INVALID` for a position that no push has told.
+//
+// # Safety
+// `queue` is null or live.
+heliostat_code heliostat_queue_wait(const heliostat_queue *queue,
+                                    heliostat_position position,
+                                    int64_t timeout_ms);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliostat_abi::code::Unlogged;
-use heliostat_backend_durable::entry::{Head, HEAD_BYTES};
+use heliostat_backend_durable::entry::{Head, ENTRY_BYTES_MAX, HEAD_BYTES};
 use heliostat_backend_log::{Log, Position};
 use heliostat_base::call;
 use heliostat_base::clock;
@@ -301,7 +301,7 @@ fn write_entry(
 ) -> Result<u64, Unlogged> {
     let log = &used.log;
     let bytes = (HEAD_BYTES + kept.path.len()) as u64 + count;
-    if bytes > log.longest() {
+    if bytes > log.longest().min(ENTRY_BYTES_MAX) {
         return Err(Unlogged::Long);
     }
     if is_beyond(log, tail + bytes, FULL_AT) {
