@@ -8,6 +8,7 @@ use heliostat_abi::socket::operation::{
 };
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{Session, Step, Turn};
+use heliostat_service_listener::Member;
 use rustix::event::{poll as poll_now, PollFd, PollFlags, Timespec};
 
 use super::socket::Socket;
@@ -34,8 +35,15 @@ pub(crate) fn poll(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
     for entry in &entries {
         let operations = &turn.session.operations;
         let lives = |other| operations.get(other).is_some();
-        if let Some(socket) = turn.session.objects.get_mut(entry.socket) {
-            socket.pollers.push(operation, lives);
+        let Some(socket) = turn.session.objects.get_mut(entry.socket) else { continue };
+        socket.pollers.push(operation, lives);
+        let Some(listener) = socket.listener().cloned() else { continue };
+        if entry.wanted & POLL_IN != 0 {
+            listener.polled.add(Member::new(turn.session.id, entry.socket), turn.engine.number);
+            // What another loop has made ready since it was looked at.
+            if listener.has_ready() {
+                turn.engine.service.look_at(listener);
+            }
         }
     }
     Step::Over
