@@ -263,6 +263,26 @@ fn a_line_that_comes_late_wakes_who_polls_the_listener() {
 }
 
 #[test]
+fn silent_clients_leave_half_of_their_users_places_to_others() {
+    let mut all = Sharers::configured(1, 60_000);
+    all.wait(0, 40);
+    all.of.budget.set_most(20);
+    let _silent: Vec<_> = (0..15).map(|_| all.connect()).collect();
+    all.of.sweep(200);
+    all.look();
+    // A listener and its member, ten that are held, and five that were decided by load.
+    assert_eq!((all.given.len(), all.of.budget.used()), (5, 17));
+    all.given.clear();
+    let mut speaks = all.ask("line\n");
+    let given = all.next();
+    assert_eq!(all.received(given), b"line\n");
+    let one = &mut all.members[0].0;
+    one.window.copy_in(8192, b"hello").unwrap();
+    assert_eq!(all.of.ask(one, send(given.1, 8192, 5)), 5);
+    speaks.read_exact(&mut [0; 5]).unwrap();
+}
+
+#[test]
 fn who_is_silent_half_closed_or_reset_holds_up_nobody() {
     let mut all = Sharers::configured(2, 5000);
     (0..2).for_each(|member| all.wait(member, 8));
