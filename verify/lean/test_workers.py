@@ -219,6 +219,13 @@ def test_small_files_are_fetched_by_many_threads_of_many_workers(harness, built,
     assert program.output().count("7200 fetched, 0 wrong") == 3
 
 
+def test_threads_that_want_more_fetches_than_there_are_slots_do_not_wait_for_each_other(harness, built, tmp_path):
+    """32 threads, 16 files each at once: twice as many as there are slots."""
+    program = start(harness, ["--root", f"{tmp_path}:rw"], built / "fetches", tmp_path, "32", "60", "16")
+    assert program.wait(120) == 0, program.output() + program.errors()
+    assert "30720 fetched, 0 wrong" in program.output()
+
+
 def test_threads_race_nowhere(harness, built, tmp_path):
     """The same under ThreadSanitizer, which a seal has no room for."""
     source, binary = HERE / "threads.c", tmp_path / "threads"
