@@ -15,6 +15,6 @@ pub fn completions(input: &[u8]) {
 
 /// What HELIOSTAT_LEAN may say.
 pub fn text(input: &[u8]) {
-    // SAFETY: as above.
+    // SAFETY: so many bytes are there; no more than that is read of them.
     unsafe { foreign::lean_fuzz_text(input.as_ptr(), input.len()) }
 }
