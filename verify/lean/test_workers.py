@@ -94,6 +94,19 @@ def test_what_was_not_granted_is_refused(harness, built, tmp_path):
         assert asked(peer, f"GET {name}\n".encode()) == b"errno 13\n", name
 
 
+def test_a_granted_folder_is_itself_wherever_it_is_moved(harness, built, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/file").write_text("granted")
+    port = echoes(harness, built, 1, "--root", f"{tmp_path}/in")
+    peer = connected(port)
+    assert asked(peer, f"GET {tmp_path}/in/file\n".encode()) == b"granted"
+    (tmp_path / "in").rename(tmp_path / "moved")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/file").write_text("another's")
+    assert asked(peer, f"GET {tmp_path}/in/file\n".encode()) == b"errno 13\n"
+    assert asked(peer, f"GET {tmp_path}/moved/file\n".encode()) == b"granted"
+
+
 def test_a_port_that_was_not_granted_is_not_listened_at(harness, built):
     port = free_port()
     program = start(harness, ["--listen", f"127.0.0.1:{port}"], built / "echo", str(port + 1))
