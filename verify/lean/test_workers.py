@@ -149,6 +149,24 @@ def test_a_worker_that_fails_is_started_again_as_often_as_asked(harness, built):
     assert program.errors().count("ended with status 3") == 3, program.errors()
 
 
+def test_a_worker_that_cannot_be_started_again_leaves_the_others(harness, built):
+    program = start(harness, ["--workers", "2", "--unsealed", "--restart", "1"], "/bin/sleep", "600")
+    kernel_view.wait_until(lambda: len(sleepers(harness)) == 2, 30, program.errors())
+    os.kill(harness.control_plane(), signal.SIGKILL)
+    told = lambda: program.errors().count("the control plane has ended its session") == 2  # noqa: E731
+    kernel_view.wait_until(told, 30, program.errors())
+    first, second = sleepers(harness)
+    os.kill(first, signal.SIGKILL)
+    kernel_view.wait_until(lambda: "is not started again" in program.errors(), 30, program.errors())
+    assert program.process.poll() is None and sleepers(harness) == [second]
+    os.kill(second, signal.SIGTERM)
+    assert program.wait(30) == 128 + signal.SIGKILL, "that of the first"
+
+
+def sleepers(harness: Harness) -> list[int]:
+    return sorted(pid for pid in harness.processes() if kernel_view.command_name(pid) == "sleep")
+
+
 def test_the_exit_status_is_that_of_the_first_that_failed(harness, built):
     program = start(harness, ["--workers", "3"], built / "fails", "1")
     assert program.wait(60) == 3
