@@ -167,6 +167,24 @@ def sleepers(harness: Harness) -> list[int]:
     return sorted(pid for pid in harness.processes() if kernel_view.command_name(pid) == "sleep")
 
 
+@pytest.mark.parametrize("how", [[], ["--cores", "{last}"], ["--cores", "none"]], ids=["default", "list", "none"])
+def test_workers_run_on_their_cores(harness, built, how):
+    own = sorted(os.sched_getaffinity(0))
+    words = [word.format(last=own[-1]) for word in how]
+    count = min(len(own) + 1, 64)
+    start(harness, ["--workers", str(count), "--unsealed", *words], "/bin/sleep", "600")
+    kernel_view.wait_until(lambda: len(sleepers(harness)) == count, 30, "workers")
+    found = sorted(sorted(os.sched_getaffinity(pid)) for pid in sleepers(harness))
+    one_each = sorted([own[number % len(own)]] for number in range(count))
+    assert found == {"": one_each, "none": [own] * count}.get("".join(how[1:]), [own[-1:]] * count)
+
+
+def test_a_core_that_a_worker_cannot_have_is_said(harness, built):
+    program = start(harness, ["--unsealed", "--cores", "8191"], "/bin/true")
+    assert program.wait(30) == 0
+    assert "the worker shares cores: it cannot have core 8191" in program.errors()
+
+
 def test_the_exit_status_is_that_of_the_first_that_failed(harness, built):
     program = start(harness, ["--workers", "3"], built / "fails", "1")
     assert program.wait(60) == 3
