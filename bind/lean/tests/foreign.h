@@ -91,7 +91,7 @@ static void foreign_begin(hl_lean *lean, hl_ticket *ticket, uint64_t word)
 
 static void foreign_finish(hl_lean *lean, hl_ticket ticket)
 {
-    hl_result result;
+    hl_result result = {0, 0, 0};
     if (lean->queue[0]->slot[ticket.slot].state != 2) return;
     FOREIGN_CHECK(hl_finish(lean, ticket, &result) == result.value);
     FOREIGN_CHECK(lean->queue[0]->slot[ticket.slot].state == 0 && result.way < 256);
@@ -113,7 +113,7 @@ static void foreign_entries(hl_lean *lean, uint64_t bytes, uint64_t cut)
 /* Steps of 11 bytes: what happens, a place, and a word. */
 static void foreign_completions(const uint8_t *input, size_t bytes)
 {
-    hl_lean lean;
+    hl_lean lean = {0};
     hl_ticket ticket = {0, 0};
     uint64_t listed = 0;
     foreign_worker(&lean);
@@ -160,7 +160,7 @@ static void foreign_text(const uint8_t *input, size_t bytes)
 {
     static int has_descriptors;
     char text[128];
-    hl_lean lean;
+    hl_lean lean = {0};
     int error;
     if (!has_descriptors++) foreign_descriptors();
     bytes = bytes < sizeof text - 1 ? bytes : sizeof text - 1;
