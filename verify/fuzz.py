@@ -14,6 +14,10 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     cores_record              how cores are to be parted, journals of it  fuzz/control
     socket_record             what is asked of delegated sockets    fuzz/control
     listener_record           what is asked of shared listeners     fuzz/control
+    plugin_record             what a listener's plug-in says, and is asked  fuzz/listener
+    load_page                 pages of a listener's workers         fuzz/listener
+    lean_completions          rings as a lean worker's host writes them  fuzz/lean
+    lean_text                 HELIOSTAT_LEAN, by which a worker attaches  fuzz/lean
     reply                     what a stub reads on its socket       fuzz/stub
     slot_foreign              slots of a channel, scribbled on      fuzz/stub
     region_foreign            tables and pins of snapshots, the same fuzz/stub

@@ -70,7 +70,7 @@ fn run_workers(arguments: &CoprocessorArguments) -> Result<u8, Fault> {
     ensure::ensure(&here, arguments.config.as_deref())
         .map_err(|error| Fault::Word(error.to_string()))?;
     let reach = grants::reach(arguments)?;
-    let cores = cores::parse(arguments.cores.as_deref())?;
+    let cores = cores::chosen(arguments.cores.as_deref(), &here)?;
     workers::run(arguments, &here, &reach, &cores)
 }
 

@@ -34,6 +34,8 @@ impl Daemon {
                 // The thread's, and what others are shown.
                 Thing::SharedListeners | Thing::ListenerSockets => 1,
                 Thing::Channels | Thing::Leases | Thing::MemoryArenas | Thing::LockBells => 1,
+                // Addresses are not counted here.
+                Thing::ConfinedNames => 1,
                 // Counted already, as a session's connection is; or on their way; or none.
                 _ => 0,
             };

@@ -23,6 +23,8 @@ const LEASES_SHARE: u64 = 4;
 const HELD_SHARE: u64 = 4;
 /// One of so many may be an arena's.
 const ARENAS_SHARE: u64 = 8;
+/// One of so many may be a folder's that a confined session keeps within reach.
+const FOLDERS_SHARE: u64 = 8;
 /// So many of a hundred may be sockets of delegated operations: ten thousand where there may be 20,000.
 const SOCKETS_PERCENT: u64 = 60;
 /// One of so many may be in an answer on its way. The kernel counts those of other programs of this
@@ -203,6 +205,12 @@ pub fn store_sessions(config: &Config) -> Shares {
 pub fn socket_sessions(config: &Config) -> Shares {
     let Delegated { sessions, sessions_per_user, .. } = config.delegated;
     shares(config, sessions as u64, sessions_per_user as u64)
+}
+
+/// Folders that confined sessions keep within reach: each costs a descriptor.
+pub fn confined_folders(config: &Config) -> Shares {
+    let all = descriptor_limit() / FOLDERS_SHARE;
+    shares(config, all, all / 2)
 }
 
 /// Sockets of delegated operations: each costs a descriptor, a listener's two.

@@ -1,7 +1,7 @@
-"""The lean interface answers as the kernel does: one thread, emulated warps, unsealed and sealed.
+"""The lean interface answers as the kernel does: one thread, emulated warps and blocks, unsealed and sealed.
 
-One program makes the same calls by the kernel, by `heliostat_lean.h` from one thread, and by its
-warp-cooperative forms from 32 fibers. What the kernel answered in the same test is what the others
+One program makes the same calls by the kernel, by `heliostat_lean.h` from one thread, and by its forms
+for warps and for blocks from 32 fibers. What the kernel answered in the same test is what the others
 have to answer: nothing is written down.
 """
 
@@ -62,7 +62,7 @@ def coprocessor(*words: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("how", [["--unsealed"], [], ["--watch"]], ids=["unsealed", "sealed", "watched"])
-@pytest.mark.parametrize("way", ["lean", "warps"])
+@pytest.mark.parametrize("way", ["lean", "warps", "blocks"])
 def test_every_call_answers_as_the_kernels_does(shop, way, how, seed):
     kernel, lean = answers(shop, "kernel", seed), answers(shop, way, seed, *how)
     assert len(kernel) >= CASES_MIN, len(kernel)

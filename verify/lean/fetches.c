@@ -1,16 +1,17 @@
 /* Many threads fetch small files, some at once, and compare every byte. What fails is said by errno.
- * `fetches FOLDER THREADS ROUNDS`: each thread fetches AT_ONCE files in a round. */
+ * `fetches FOLDER THREADS ROUNDS [FILES]`: each thread fetches so many files in a round, 4 if nothing is said. */
 #include "heliostat_lean_host.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FILES = 16, AT_ONCE = 4, BYTES = 1000, ERRNOS = 134 };
+enum { FILES = 16, BYTES = 1000, ERRNOS = 134 };
 
 static hl_lean lean;
 static const char *folder;
 static int rounds;
+static uint64_t at_once = 4;
 static uint32_t failed[ERRNOS], wrong;
 
 static void name_of(char *name, size_t room, uint64_t number) { snprintf(name, room, "%s/file-%llu", folder, (unsigned long long)number); }
@@ -29,16 +30,16 @@ static void check(int64_t got, const uint8_t *bytes, uint64_t number)
 static void *run(void *argument)
 {
     uint64_t own = (uint64_t)argument;
-    uint8_t *room = (uint8_t *)hl_payload(&lean) + own * AT_ONCE * 1024;
-    char name[AT_ONCE][512];
-    hl_fetch each[AT_ONCE];
+    uint8_t *room = (uint8_t *)hl_payload(&lean) + own * at_once * 1024;
+    char name[HL_FETCHES][512];
+    hl_fetch each[HL_FETCHES];
     for (int round = 0; round < rounds; round++) {
-        for (uint64_t at = 0; at < AT_ONCE; at++) {
+        for (uint64_t at = 0; at < at_once; at++) {
             name_of(name[at], sizeof name[at], (own + (uint64_t)round + at) % FILES);
             each[at] = (hl_fetch){name[at], 0, room + at * 1024, 1024, {0, 0}, 0};
         }
-        if (hl_fetch_begin(&lean, each, AT_ONCE)) return (void *)1;
-        for (uint64_t at = 0; at < AT_ONCE; at++)
+        if (hl_fetch_begin(&lean, each, (uint32_t)at_once)) return (void *)1;
+        for (uint64_t at = 0; at < at_once; at++)
             check(hl_fetch_end(&lean, &each[at]), each[at].into, (own + (uint64_t)round + at) % FILES);
     }
     return 0;
@@ -67,6 +68,8 @@ int main(int count, char **words)
     int threads = count > 2 ? atoi(words[2]) : 4, over = 0;
     folder = words[1];
     rounds = count > 3 ? atoi(words[3]) : 100;
+    at_once = count > 4 ? strtoull(words[4], 0, 10) : at_once;
+    if (at_once > HL_FETCHES || hl_fetch_begin(&lean, 0, HL_FETCHES + 1) != -HL_EINVAL) return 8;
     if (hl_host_attach(&lean) || make_files()) return 9;
     for (uint64_t number = 0; number < (uint64_t)threads; number++) pthread_create(&thread[number], 0, run, (void *)number);
     for (int number = 0; number < threads; number++) {
@@ -76,7 +79,7 @@ int main(int count, char **words)
     }
     for (int number = 0; number < ERRNOS; number++)
         if (failed[number]) printf("errno %d: %u times\n", number, failed[number]);
-    printf("%d fetched, %u wrong, %d threads over\n", threads * rounds * AT_ONCE, wrong, over);
+    printf("%d fetched, %u wrong, %d threads over\n", threads * rounds * (int)at_once, wrong, over);
     for (int number = 0; number < ERRNOS; number++) wrong += failed[number];
     return wrong || over;
 }

@@ -94,6 +94,19 @@ def test_what_was_not_granted_is_refused(harness, built, tmp_path):
         assert asked(peer, f"GET {name}\n".encode()) == b"errno 13\n", name
 
 
+def test_a_granted_folder_is_itself_wherever_it_is_moved(harness, built, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/file").write_text("granted")
+    port = echoes(harness, built, 1, "--root", f"{tmp_path}/in")
+    peer = connected(port)
+    assert asked(peer, f"GET {tmp_path}/in/file\n".encode()) == b"granted"
+    (tmp_path / "in").rename(tmp_path / "moved")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/file").write_text("another's")
+    assert asked(peer, f"GET {tmp_path}/in/file\n".encode()) == b"errno 13\n"
+    assert asked(peer, f"GET {tmp_path}/moved/file\n".encode()) == b"granted"
+
+
 def test_a_port_that_was_not_granted_is_not_listened_at(harness, built):
     port = free_port()
     program = start(harness, ["--listen", f"127.0.0.1:{port}"], built / "echo", str(port + 1))
@@ -134,6 +147,42 @@ def test_a_worker_that_fails_is_started_again_as_often_as_asked(harness, built):
     program = start(harness, ["--restart", "2"], built / "fails")
     assert program.wait(60) == 3
     assert program.errors().count("ended with status 3") == 3, program.errors()
+
+
+def test_a_worker_that_cannot_be_started_again_leaves_the_others(harness, built):
+    program = start(harness, ["--workers", "2", "--unsealed", "--restart", "1"], "/bin/sleep", "600")
+    kernel_view.wait_until(lambda: len(sleepers(harness)) == 2, 30, program.errors())
+    os.kill(harness.control_plane(), signal.SIGKILL)
+    told = lambda: program.errors().count("the control plane has ended its session") == 2  # noqa: E731
+    kernel_view.wait_until(told, 30, program.errors())
+    first, second = sleepers(harness)
+    os.kill(first, signal.SIGKILL)
+    kernel_view.wait_until(lambda: "is not started again" in program.errors(), 30, program.errors())
+    assert program.process.poll() is None and sleepers(harness) == [second]
+    os.kill(second, signal.SIGTERM)
+    assert program.wait(30) == 128 + signal.SIGKILL, "that of the first"
+
+
+def sleepers(harness: Harness) -> list[int]:
+    return sorted(pid for pid in harness.processes() if kernel_view.command_name(pid) == "sleep")
+
+
+@pytest.mark.parametrize("how", [[], ["--cores", "{last}"], ["--cores", "none"]], ids=["default", "list", "none"])
+def test_workers_run_on_their_cores(harness, built, how):
+    own = sorted(os.sched_getaffinity(0))
+    words = [word.format(last=own[-1]) for word in how]
+    count = min(len(own) + 1, 64)
+    start(harness, ["--workers", str(count), "--unsealed", *words], "/bin/sleep", "600")
+    kernel_view.wait_until(lambda: len(sleepers(harness)) == count, 30, "workers")
+    found = sorted(sorted(os.sched_getaffinity(pid)) for pid in sleepers(harness))
+    one_each = sorted([own[number % len(own)]] for number in range(count))
+    assert found == {"": one_each, "none": [own] * count}.get("".join(how[1:]), [own[-1:]] * count)
+
+
+def test_a_core_that_a_worker_cannot_have_is_said(harness, built):
+    program = start(harness, ["--unsealed", "--cores", "8191"], "/bin/true")
+    assert program.wait(30) == 0
+    assert "the worker shares cores: it cannot have core 8191" in program.errors()
 
 
 def test_the_exit_status_is_that_of_the_first_that_failed(harness, built):
@@ -217,6 +266,13 @@ def test_small_files_are_fetched_by_many_threads_of_many_workers(harness, built,
     program = start(harness, words, built / "fetches", tmp_path, "12", "150")
     assert program.wait(120) == 0, program.output() + program.errors()
     assert program.output().count("7200 fetched, 0 wrong") == 3
+
+
+def test_threads_that_want_more_fetches_than_there_are_slots_do_not_wait_for_each_other(harness, built, tmp_path):
+    """32 threads, 16 files each at once: twice as many as there are slots."""
+    program = start(harness, ["--root", f"{tmp_path}:rw"], built / "fetches", tmp_path, "32", "60", "16")
+    assert program.wait(120) == 0, program.output() + program.errors()
+    assert "30720 fetched, 0 wrong" in program.output()
 
 
 def test_threads_race_nowhere(harness, built, tmp_path):

@@ -90,7 +90,7 @@ typedef struct hl_result {
     uint32_t way;        /* 1 cached, 2 filled, 3 from the device, 4 the kernel's cache */
 } hl_result;
 
-/* Fetches that one thread may have under way: all threads together have fewer than HL_SLOTS. */
+/* Files that one call of hl_fetch_begin asks for at most. */
 #define HL_FETCHES 16
 
 typedef struct hl_ticket { /* an operation under way */

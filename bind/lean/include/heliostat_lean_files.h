@@ -104,20 +104,38 @@ typedef struct hl_fetch {
     int64_t value; /* an error before it was asked, or 0 */
 } hl_fetch;
 
-/* Asks that files be read, all in one turn of the ring with one bell: 0, or -ESHUTDOWN. Each has to be
- * ended, with hl_fetch_end. A thread has no more of them under way than HL_FETCHES, or it might wait
- * for a slot of its own. */
+/* A slot for each file, or for none of them: threads that keep some while they wait for others would
+ * wait for each other. Who got too few stays away for longer each time, up to a bound. 0, or minus an
+ * errno. */
+HL_FN int hl_fetch_slots(hl_lean *lean, hl_fetch *each, uint32_t count)
+{
+    uint32_t has, pause, pauses = 1;
+    if (!lean->rings[HL_FILES]) return -HL_ENOTSUP;
+    for (;;) {
+        for (has = 0; has < count && hl_try_slot(lean, HL_FILES, 0, &each[has].ticket);) has++;
+        if (has == count) return 0;
+        while (has > 0) hl_free_slot(lean, each[--has].ticket);
+        if (hl_is_over(lean, lean->queue[HL_FILES])) return -HL_ESHUTDOWN;
+        hl_collect(lean, HL_FILES);
+        for (pause = 0; pause < pauses; pause++) HL_PAUSE();
+        if (pauses < HL_PAUSES_MAX) pauses *= 2;
+    }
+}
+
+/* Asks that files be read, HL_FETCHES at most, with one bell: 0, -EINVAL for more, or -ESHUTDOWN. Each
+ * has to be ended, with hl_fetch_end. Any number of threads may do so at once. One that asks for more
+ * before it has ended these waits while it keeps slots: then all threads together have fewer than
+ * HL_SLOTS under way, or they might wait for each other. */
 HL_FN int hl_fetch_begin(hl_lean *lean, hl_fetch *each, uint32_t count)
 {
     hl_operation asked[8];
     hl_ticket tickets[8];
     uint32_t at, filled = 0;
-    int error = 0;
+    int error = count > HL_FETCHES ? -HL_EINVAL : hl_fetch_slots(lean, each, count);
     for (at = 0; at < count && !error; at++) {
         hl_fetch *one = &each[at];
         hl_operation *own = &asked[filled];
-        one->value = hl_take_slot(lean, HL_FILES, 0, &one->ticket);
-        if (one->value) return (int)one->value;
+        one->value = 0;
         *own = hl_transfer(lean, HL_OP_FETCH, hl_nothing(), one->offset, one->into, one->bytes);
         own->piece[1] = own->piece[0];
         own->piece[0] = hl_name(lean, hl_scratch(lean, one->ticket), one->name, HL_SCRATCH_BYTES);

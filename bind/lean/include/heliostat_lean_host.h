@@ -68,6 +68,7 @@ static inline int hl_host_attach_text(hl_lean *lean, const char *text)
     const char *rest = text;
     void *rings[2], *facts = hl_host_map(&rest, 4096), *window;
     uint64_t bytes;
+    int error, which;
     if (!facts) return -EBADF;
     bytes = ((const uint64_t *)facts)[2];
     munmap(facts, 4096);
@@ -77,7 +78,12 @@ static inline int hl_host_attach_text(hl_lean *lean, const char *text)
     if (!window) return -errno;
     rings[0] = hl_host_map(&rest, HL_RINGS_BYTES);
     rings[1] = hl_host_map(&rest, HL_RINGS_BYTES);
-    return hl_attach(lean, window, rings[0], rings[1]);
+    error = hl_attach(lean, window, rings[0], rings[1]);
+    if (!error) return 0;
+    munmap(window, bytes);
+    for (which = 0; which < 2; which++)
+        if (rings[which]) munmap(rings[which], HL_RINGS_BYTES);
+    return error;
 }
 
 /* Maps the memory that this worker was started with. */

@@ -32,8 +32,9 @@ pub struct CoprocessorArguments {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub workers: u32,
-    /// Cores of the workers, by turns: one worker on each of 2,4-6.
-    #[arg(long, value_name = "LIST")]
+    /// Cores of the workers, by turns: one worker on each of 2,4-6; none: wherever the kernel puts
+    /// them. If nothing is said, on each core that applications may use.
+    #[arg(long, value_name = "LIST|none")]
     pub cores: Option<String>,
     /// Memory of each worker for payload, as 64M.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_size)]

@@ -1,16 +1,35 @@
-//! Lists of cores, as `2,4-6`.
+//! On which cores workers run: a list, as `2,4-6`, or those of applications.
 
-use heliostat_base::affinity::CPUS_MAX;
+use heliostat_abi::place::Surroundings;
+use heliostat_base::affinity::{self, CPUS_MAX};
 
 use super::Fault;
+use crate::cores;
 
-/// The cores of a list, in its order; none where nothing is said.
+/// What switches pinning off.
+const NONE: &str = "none";
+
+/// The cores of a list, in its order; where nothing is said all that applications may use here; none
+/// where workers are not to be pinned.
 ///
 /// # Errors
 /// What is wrong with the list.
-pub(super) fn parse(text: Option<&str>) -> Result<Vec<usize>, Fault> {
-    let Some(text) = text else { return Ok(Vec::new()) };
-    let wrong = || Fault::Word(format!("--cores {text}: a list is as 2,4-6"));
+pub(super) fn chosen(text: Option<&str>, here: &Surroundings) -> Result<Vec<usize>, Fault> {
+    match text {
+        None => Ok(of_applications(here)),
+        Some(NONE) => Ok(Vec::new()),
+        Some(list) => parse(list),
+    }
+}
+
+/// Where cores are parted this process goes where applications go, unless it has a place of its own.
+fn of_applications(here: &Surroundings) -> Vec<usize> {
+    cores::join(here);
+    affinity::allowed(0).map(|set| set.iter().collect()).unwrap_or_default()
+}
+
+fn parse(text: &str) -> Result<Vec<usize>, Fault> {
+    let wrong = || Fault::Word(format!("--cores {text}: a list is as 2,4-6, or none"));
     let mut cores = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -30,10 +49,9 @@ mod tests {
 
     #[test]
     fn lists_have_single_cores_and_ranges_in_their_order() {
-        assert!(parse(None).unwrap().is_empty());
-        assert_eq!(parse(Some("3,0-2,7")).unwrap(), [3, 0, 1, 2, 7]);
+        assert_eq!(parse("3,0-2,7").unwrap(), [3, 0, 1, 2, 7]);
         for wrong in ["", "a", "2-1", "1,,2", "-3", "99999"] {
-            assert!(parse(Some(wrong)).is_err(), "{wrong}");
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 }

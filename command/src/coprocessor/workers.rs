@@ -47,33 +47,55 @@ pub(super) fn run(
         // Those that were started end with this process, should one not be had.
         workers.push(begin(arguments, here, reach, cores, (number, 0))?);
     }
+    let again = |worker: Worker| -> Result<Worker, Fault> {
+        let next = (worker.number, worker.restarts + 1);
+        // Its session ends first, with all that it had open.
+        drop(worker);
+        begin(arguments, here, reach, cores, next)
+    };
     let mut status = 0;
     while !workers.is_empty() {
         wait(&workers);
-        for mut worker in std::mem::take(&mut workers) {
-            tell_if_over(&mut worker);
-            let ended = worker.child.try_wait();
-            let ended = ended.map_err(|error| Fault::System("a worker", error))?;
-            let Some(ended) = ended else {
-                workers.push(worker);
-                continue;
-            };
-            let code = code_of(ended);
-            if code == 0 {
-                continue;
-            }
-            say(format_args!("worker {} ended with {}", worker.number, in_words(ended)));
-            if worker.restarts < arguments.restart {
-                let next = (worker.number, worker.restarts + 1);
-                // Its session ends first, with all that it had open.
-                drop(worker);
-                workers.push(begin(arguments, here, reach, cores, next)?);
-            } else if status == 0 {
-                status = code;
+        for worker in std::mem::take(&mut workers) {
+            match look_after(worker, arguments.restart, again) {
+                Ok(worker) => workers.push(worker),
+                Err(code) if status == 0 => status = code,
+                Err(_) => {}
             }
         }
     }
     Ok(status)
+}
+
+/// Looks what has become of a worker: it goes on, or is started again up to so often; or its end, as an
+/// exit status. One that cannot be started again has ended, and leaves the others as they are.
+fn look_after(
+    mut worker: Worker,
+    restarts_max: u32,
+    again: impl Fn(Worker) -> Result<Worker, Fault>,
+) -> Result<Worker, u8> {
+    tell_if_over(&mut worker);
+    let number = worker.number;
+    let code = match worker.child.try_wait() {
+        Ok(None) => return Ok(worker),
+        Ok(Some(ended)) if code_of(ended) == 0 => return Err(0),
+        Ok(Some(ended)) => {
+            say(format_args!("worker {number} ended with {}", in_words(ended)));
+            code_of(ended)
+        }
+        // Not met: nobody else waits for it.
+        Err(error) => {
+            say(format_args!("worker {number}: {error}"));
+            return Err(1);
+        }
+    };
+    if worker.restarts >= restarts_max {
+        return Err(code);
+    }
+    again(worker).map_err(|fault| {
+        say(format_args!("worker {number} is not started again: {fault}"));
+        code
+    })
 }
 
 fn begin(

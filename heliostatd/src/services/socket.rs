@@ -65,7 +65,7 @@ impl Service for SocketOperations {
 
     fn end(&self, daemon: &mut Daemon, session: ObjectId) {
         daemon.end_sockets(session);
-        daemon.services.socket.confined.remove(&session);
+        daemon.services.socket.forget(session);
     }
 
     fn revoke(&self, daemon: &mut Daemon, sessions: &[ObjectId]) -> usize {
@@ -76,6 +76,7 @@ impl Service for SocketOperations {
         let owner = daemon.own_uid;
         let sockets = &mut daemon.services.socket;
         sockets.set_limits(&shares::sockets(config), owner);
+        sockets.folders.set_shares(shares::confined_folders(config));
         if let Some(server) = &mut sockets.server {
             server.quota.set_shares(shares::socket_sessions(config));
         }
@@ -83,8 +84,10 @@ impl Service for SocketOperations {
     }
 
     fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {
-        let server = daemon.services.socket.server.iter();
-        server.map(|server| (Thing::SocketSessions, &server.quota)).collect()
+        let sockets = &daemon.services.socket;
+        let mut quotas = vec![(Thing::ConfinedNames, &sockets.folders)];
+        quotas.extend(sockets.server.iter().map(|it| (Thing::SocketSessions, &it.quota)));
+        quotas
     }
 
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {

@@ -19,6 +19,10 @@ use crate::shares;
 pub struct DelegatedSockets {
     /// Sessions that are confined, or will be.
     pub confined: HashMap<ObjectId, Confined>,
+    /// Folders that are held for them: a descriptor each.
+    pub folders: Quota,
+    /// How many of them a session has, and whose they are.
+    folders_of: HashMap<ObjectId, (Holder, u64)>,
     /// The loops, once somebody has asked for them.
     pub server: Option<SocketLoops>,
     /// Sockets of the node.
@@ -31,7 +35,24 @@ impl DelegatedSockets {
     /// There are none yet.
     pub fn new(config: &Config) -> DelegatedSockets {
         let whole = Budget::new(shares::sockets(config).all, None);
-        DelegatedSockets { confined: HashMap::new(), server: None, whole, of_users: HashMap::new() }
+        let folders = Quota::new(shares::confined_folders(config));
+        let (confined, of_users, folders_of) = Default::default();
+        DelegatedSockets { confined, folders, folders_of, server: None, whole, of_users }
+    }
+
+    /// A session keeps one more folder within reach.
+    pub fn count_folder(&mut self, id: ObjectId, holder: Holder) {
+        let (holder, count) = self.folders_of.entry(id).or_insert((holder, 0));
+        *count += 1;
+        self.folders.take_anyway(*holder, 1);
+    }
+
+    /// A session has ended, with what was within its reach.
+    pub fn forget(&mut self, id: ObjectId) {
+        self.confined.remove(&id);
+        if let Some((holder, count)) = self.folders_of.remove(&id) {
+            self.folders.give_back(holder, count);
+        }
     }
 
     /// How many sockets a user may have.

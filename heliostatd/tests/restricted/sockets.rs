@@ -54,6 +54,21 @@ fn a_sealed_programs_session_asks_in_vain_whatever_its_policy_grants() {
 }
 
 #[test]
+fn folders_within_reach_count_until_their_session_ends() {
+    let daemon = Daemon::start();
+    let (mut client, _) = daemon.session();
+    let folder = std::fs::File::open("/").unwrap();
+    let request = SocketRequest::Folder { reads: true, writes: false };
+    for _ in 0..3 {
+        assert_eq!(ask(&mut client, request, &[folder.as_raw_fd()]), Reply::Done);
+    }
+    let used = || daemon.status()["quotas"]["ConfinedNames"]["used"].clone();
+    assert_eq!(used(), 3);
+    drop(client);
+    await_that("its folders are let go of", || used() == 0);
+}
+
+#[test]
 fn a_list_is_closed_for_good_and_has_its_limit() {
     let daemon = Daemon::start();
     let (mut client, _) = daemon.session();

@@ -13,6 +13,7 @@ use super::arrival::Arrival;
 use super::listener::{Listener, Next};
 use super::message::{Arrived, SocketOrder};
 use super::peek;
+use super::poll;
 use super::socket::Kind;
 use super::sockets::Sockets;
 use super::wait::{wait, For};
@@ -49,6 +50,7 @@ pub(crate) fn hand_out(sessions: &mut Sessions<Sockets>, listener: &Arc<Listener
             Next::Nothing(until_ns) => {
                 let service = &mut sessions.engine.service;
                 until_ns.into_iter().for_each(|at_ns| service.look_at_by(listener, at_ns));
+                poll::tell(sessions, listener);
                 return handed > 0;
             }
         };

@@ -1,6 +1,6 @@
 //! Addresses between the kernel's form and the records'.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
 use heliostat_abi::file::delegated::Piece;
@@ -17,6 +17,17 @@ pub(crate) fn from_any(address: SocketAddrAny) -> Option<NetAddress> {
 /// An address as the kernel takes it.
 pub(crate) fn socket_address(address: NetAddress) -> SocketAddr {
     SocketAddr::new(address.ip, address.port)
+}
+
+/// The address that is judged, and connected to, for one that a session names: "no address" is this
+/// machine's loopback, as the kernel has it (source: net/ipv4/route.c, net/ipv6/tcp_ipv6.c).
+pub(crate) fn destination(to: NetAddress) -> NetAddress {
+    let ip = match to.ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    NetAddress { ip, ..to }
 }
 
 /// Where a socket's own end is.

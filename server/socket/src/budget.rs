@@ -8,6 +8,8 @@ use heliostat_base::sync::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug)]
 pub struct Budget {
     used: AtomicU64,
+    /// Of them, connections that are nobody's yet.
+    unowned: AtomicU64,
     most: AtomicU64,
     /// The larger one that it is a part of.
     whole: Option<Arc<Budget>>,
@@ -15,12 +17,16 @@ pub struct Budget {
 
 /// One socket's place. Dropped, it is given back.
 #[derive(Debug)]
-pub struct Slot(Arc<Budget>);
+pub struct Slot {
+    of: Arc<Budget>,
+    is_unowned: bool,
+}
 
 impl Budget {
     /// For so many, within a larger one.
     pub fn new(most: u64, whole: Option<Arc<Budget>>) -> Arc<Budget> {
-        Arc::new(Budget { used: AtomicU64::new(0), most: AtomicU64::new(most), whole })
+        let (used, unowned) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Budget { used, unowned, most: AtomicU64::new(most), whole })
     }
 
     /// Says anew how many there may be. Those that are there stay.
@@ -40,7 +46,23 @@ impl Budget {
 
     /// Takes a place, where there is one here and in the larger one.
     pub fn take(self: &Arc<Budget>) -> Option<Slot> {
-        self.take_one().then(|| Slot(self.clone()))
+        self.take_one().then(|| Slot { of: self.clone(), is_unowned: false })
+    }
+
+    /// Takes a place for a connection that is nobody's yet. They have half of the places at most, so
+    /// that silent clients leave some for those that speak.
+    pub fn take_unowned(self: &Arc<Budget>) -> Option<Slot> {
+        let most = self.most() / 2;
+        let more = |unowned| (unowned < most).then_some(unowned + 1);
+        self.unowned.fetch_update(Relaxed, Relaxed, more).ok()?;
+        let slot = self.take();
+        if slot.is_none() {
+            self.unowned.fetch_sub(1, Relaxed);
+        }
+        slot.map(|mut slot| {
+            slot.is_unowned = true;
+            slot
+        })
     }
 
     fn take_one(&self) -> bool {
@@ -66,7 +88,10 @@ impl Budget {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.give_back();
+        if self.is_unowned {
+            self.of.unowned.fetch_sub(1, Relaxed);
+        }
+        self.of.give_back();
     }
 }
 

@@ -28,6 +28,7 @@ mod message;
 mod open;
 mod peek;
 mod poll;
+mod polled;
 mod refusals;
 mod serve;
 mod service;

@@ -15,6 +15,7 @@ use rustix::net::{acceptfrom_with, SocketFlags};
 use super::address::from_any;
 use super::arrival::Arrival;
 use super::budget::{Budget, Slot};
+use super::polled::Polled;
 
 /// Connections that wait for the member that the rule names, or that came back because whoever they
 /// were for had left; more are not accepted before these have found somebody.
@@ -30,6 +31,8 @@ pub(crate) struct Listener {
     pub address: NetAddress,
     /// Of its user: where a connection that is nobody's yet counts.
     pub budget: Arc<Budget>,
+    /// Members that poll it.
+    pub polled: Polled,
     _slot: Slot,
     state: Mutex<State>,
 }
@@ -67,7 +70,8 @@ impl Listener {
     ) -> Arc<Listener> {
         let shares = MemberTurns::new(Rule::LeastLoad, RandomState::new().hash_one(address));
         let state = Mutex::new(State { shares, ready: VecDeque::new() });
-        Arc::new(Listener { socket, key, address, budget, _slot: slot, state })
+        let polled = Polled::default();
+        Arc::new(Listener { socket, key, address, budget, polled, _slot: slot, state })
     }
 
     /// A member joins, and perhaps says by which rule connections to come are shared out.
@@ -81,6 +85,7 @@ impl Listener {
 
     /// A member leaves; whether it was the last.
     pub fn leave(&self, member: Member) -> bool {
+        self.polled.remove(member);
         let mut state = lock(&self.state);
         state.shares.leave(member);
         state.shares.is_empty()

@@ -24,6 +24,8 @@ pub enum SocketOrder {
     Guest(ObjectId, Guest),
     /// Another loop has accepted a connection for a session of this one.
     Arrived(Arrived),
+    /// A connection waits at a listener that a session of this loop polls.
+    Polled(Member),
 }
 
 /// From a server loop.

@@ -16,7 +16,7 @@ use heliostat_service_listener::Member;
 use rustix::io::Errno;
 use rustix::net::{self, sockopt, AddressFamily, SocketFlags, SocketType};
 
-use super::address::{own_of, put, socket_address, take};
+use super::address::{destination, own_of, put, socket_address, take};
 use super::budget::Budget;
 use super::guest::Guest;
 use super::listener::{Listener, ListenerKey};
@@ -149,7 +149,8 @@ fn judged(
 ) -> Result<(NetAddress, Guest), i32> {
     let guest = turn.session.service.guest.clone().ok_or(libc::EACCES)?;
     let piece = asked.pieces.as_slice().first().ok_or(libc::EINVAL)?;
-    let address = take(&turn.session.window, piece).ok_or(libc::EINVAL)?;
+    let named = take(&turn.session.window, piece).ok_or(libc::EINVAL)?;
+    let address = if access == Access::Connect { destination(named) } else { named };
     if let Err(errno) = guest.judge.judge(access, address) {
         let refusals = &turn.session.service.refusals;
         if refusals.add() {

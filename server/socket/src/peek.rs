@@ -6,7 +6,8 @@
 //!                                  --deadline, or too many--> ready, by load
 //! ```
 //! They are nobody's, so that a member that ends takes none along. Each counts as a socket of the
-//! listener's user; one for which there is no place is decided by load at once.
+//! listener's user, of whose places they have half at most; one for which there is no place is decided
+//! by load at once.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(crate) fn hold(
     if service.held.len() >= PEEKED_MAX {
         service.held.first().into_iter().for_each(|id| release(service, id, None, now_ns));
     }
-    arrival.slot = listener.budget.take();
+    arrival.slot = listener.budget.take_unowned();
     let watched = arrival.slot.as_ref().and(service.watch.as_mut());
     let watched = watched.and_then(|watch| watch.add(&arrival.socket));
     let (Some(watched), Some(watch)) = (watched, &mut service.watch) else {

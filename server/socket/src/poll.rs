@@ -7,9 +7,12 @@ use heliostat_abi::socket::operation::{
     PollEntry, POLL_ENDED, POLL_ENTRY_BYTES, POLL_IN, POLL_OUT, POLL_UNKNOWN,
 };
 use heliostat_base::mapping::SharedMapping;
-use heliostat_server_loop::{Session, Step, Turn};
+use heliostat_server_loop::{OperationId, Order, Session, Sessions, Step, Turn};
+use heliostat_service_listener::Member;
 use rustix::event::{poll as poll_now, PollFd, PollFlags, Timespec};
 
+use super::listener::Listener;
+use super::message::SocketOrder;
 use super::socket::Socket;
 use super::sockets::Sockets;
 
@@ -34,11 +37,44 @@ pub(crate) fn poll(turn: &mut Turn<'_, Sockets>, asked: &Operation) -> Step {
     for entry in &entries {
         let operations = &turn.session.operations;
         let lives = |other| operations.get(other).is_some();
-        if let Some(socket) = turn.session.objects.get_mut(entry.socket) {
-            socket.pollers.push(operation, lives);
+        let Some(socket) = turn.session.objects.get_mut(entry.socket) else { continue };
+        socket.pollers.push(operation, lives);
+        let Some(listener) = socket.listener().cloned() else { continue };
+        if entry.wanted & POLL_IN != 0 {
+            listener.polled.add(Member::new(turn.session.id, entry.socket), turn.engine.number);
+            // What another loop has made ready since it was looked at.
+            if listener.has_ready() {
+                turn.engine.service.look_at(listener);
+            }
         }
     }
     Step::Over
+}
+
+/// Tells members that poll of a connection that waits for somebody.
+pub(crate) fn tell(sessions: &mut Sessions<Sockets>, listener: &Listener) {
+    if !listener.has_ready() {
+        return;
+    }
+    for (member, on) in listener.polled.take() {
+        if on == sessions.engine.number {
+            look_again(sessions, member);
+        } else if let Some(gate) = sessions.engine.service.gates.get(on) {
+            gate.send(Order::Service(SocketOrder::Polled(member)));
+        }
+    }
+}
+
+/// Gives a member's Polls another turn.
+pub(crate) fn look_again(sessions: &mut Sessions<Sockets>, member: Member) {
+    let Some(seat) = sessions.seat(member.session()) else { return };
+    let Some((session, engine)) = sessions.at(seat) else { return };
+    let Some(socket) = session.objects.get_mut(member.listener()) else { return };
+    let due = socket.pollers.take();
+    session.hear(engine.now_ns);
+    for operation in due {
+        sessions.resume(OperationId { seat, operation });
+    }
 }
 
 /// The entries in a piece; the bytes are foreign, and copied once.

@@ -11,7 +11,7 @@ use super::message::{SocketEvent, SocketOrder};
 use super::socket::Socket;
 use super::sockets::Sockets;
 use super::watch::{Edge, Watch, Watched};
-use super::{accept, peek, serve};
+use super::{accept, peek, poll, serve};
 
 /// How long until the set is looked at, where the kernel could not be asked to tell.
 const LOOK_NS: u64 = 1_000_000;
@@ -89,6 +89,7 @@ impl Service for Sockets {
                 }
             }
             SocketOrder::Arrived(arrived) => accept::deliver(sessions, arrived),
+            SocketOrder::Polled(member) => poll::look_again(sessions, member),
         }
     }
 

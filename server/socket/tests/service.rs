@@ -4,6 +4,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_abi::name::{NetAddress, ObjectId};
@@ -11,8 +12,8 @@ use heliostat_abi::socket::operation::{
     PollEntry, OWN, PEER, POLL_IN, POLL_OUT, POLL_UNKNOWN, RECEIVING, SENDING, SHARED_BIT,
 };
 use heliostat_abi::socket::Access;
-use heliostat_server_loop::Event;
-use heliostat_server_socket::SocketEvent;
+use heliostat_server_loop::{Event, Order};
+use heliostat_server_socket::{Guest, Judge, SocketEvent, SocketOrder};
 use support::{accept, connect, listen, operation, plain, receive, send, Loop, One};
 
 fn to(address: NetAddress) -> SocketAddr {
@@ -90,6 +91,37 @@ fn what_the_rules_refuse_is_told_and_not_done() {
     assert_eq!(of.events.try_iter().count(), 1);
     one.window.copy_in(0, &[9; 24]).unwrap();
     assert_eq!(of.ask(&mut one, connect(0)), errno(libc::EINVAL), "no address");
+}
+
+/// The loopback is nobody's.
+struct NotHere;
+
+impl Judge for NotHere {
+    fn judge(&self, access: Access, address: NetAddress) -> Result<(), i32> {
+        let is_near = address.ip.is_loopback() && access == Access::Connect;
+        (!is_near).then_some(()).ok_or(libc::EACCES)
+    }
+}
+
+#[test]
+fn no_address_is_the_loopback_and_judged_as_that() {
+    let mut of = Loop::new();
+    let mut one = of.session();
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = there.local_addr().unwrap().port();
+    one.put_address(0, SocketAddr::from(([0, 0, 0, 0], port)));
+    let socket = of.object(&mut one, connect(0));
+    let peer = operation(OpKind::Address, socket, PEER, &[(200, 24)]);
+    assert_eq!(of.ask(&mut one, peer), 0);
+    assert_eq!(to(one.address(200)), there.local_addr().unwrap());
+    let guest = Guest { user: 7, judge: Arc::new(NotHere), budget: of.budget.clone() };
+    of.server.carry_out(Order::Service(SocketOrder::Guest(one.id, guest)));
+    for address in ["0.0.0.0", "::", "::ffff:0.0.0.0", "127.0.0.1", "::1"] {
+        one.put_address(0, SocketAddr::new(address.parse().unwrap(), port));
+        assert_eq!(of.ask(&mut one, connect(0)), errno(libc::EACCES), "{address}");
+    }
+    one.put_address(0, "0.0.0.0:0".parse().unwrap());
+    of.object(&mut one, listen(4));
 }
 
 #[test]

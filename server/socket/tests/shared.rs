@@ -8,16 +8,18 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::file::delegated::OpKind;
+use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::socket::operation::{BY_ADDRESS, BY_CONTENT, BY_TURN, SHARED_BIT};
+use heliostat_abi::socket::operation::{
+    PollEntry, BY_ADDRESS, BY_CONTENT, BY_TURN, POLL_ENTRY_BYTES, POLL_IN, SHARED_BIT,
+};
 use heliostat_abi::socket::Access;
 use heliostat_server_loop::Order;
 use heliostat_server_socket::{Guest, Judge, SocketOrder};
 use rustix::net::{bind, connect, socket, sockopt, AddressFamily, SocketType};
-use support::{accept, listen, plain, receive, send, Loop, One};
+use support::{accept, listen, operation, plain, receive, send, Loop, One};
 
 /// First lines decide, and clients may be silent for so many milliseconds: as somebody has configured.
 struct Configured(u32);
@@ -131,6 +133,27 @@ impl Sharers {
         one.bytes(4096, usize::try_from(length).expect("an errno"))
     }
 
+    /// A member polls its listener for connections: the tag.
+    fn poll(&mut self, member: usize, timeout_us: u32) -> u64 {
+        let (one, listener) = &mut self.members[member];
+        let entry = PollEntry { socket: *listener, wanted: POLL_IN, found: 0 };
+        one.window.copy_in(16384, &entry.encode()).unwrap();
+        let asked = operation(OpKind::Poll, ObjectId::default(), 0, &[(16384, POLL_ENTRY_BYTES)]);
+        one.submit(Operation { timeout_us, ..asked })
+    }
+
+    /// What a poll answered within so many milliseconds.
+    fn polled(&mut self, member: usize, tag: u64, within_ms: u64) -> Option<i64> {
+        let until = Instant::now() + Duration::from_millis(within_ms);
+        while Instant::now() < until {
+            self.of.sweep(50);
+            if let Some(done) = self.members[member].0.take(tag) {
+                return Some(done.result);
+            }
+        }
+        None
+    }
+
     fn end(&mut self, member: usize) {
         let (of, one) = (&mut self.of, &self.members[member].0);
         of.end(one);
@@ -216,6 +239,47 @@ fn a_line_that_comes_in_pieces_is_waited_for() {
     peer.write_all(b"line\n").unwrap();
     let given = all.next();
     assert_eq!((given.0, all.received(given)), (member, b"one line\n".to_vec()));
+}
+
+#[test]
+fn a_line_that_comes_late_wakes_who_polls_the_listener() {
+    let mut all = Sharers::configured(1, 60_000);
+    let mut poll = all.poll(0, 60_000_000);
+    assert_eq!(all.polled(0, poll, 20), None);
+    let mut silent = all.connect();
+    assert_eq!(all.polled(0, poll, 3000), Some(1), "of one in the kernel's queue an edge tells");
+    all.wait(0, 1);
+    assert!(!all.look(), "its first bytes are awaited");
+    let (_, accepts) = all.waiting.pop().unwrap();
+    let cancel = plain(OpKind::Cancel, ObjectId::default(), accepts);
+    assert_eq!(all.of.ask(&mut all.members[0].0, cancel), 0);
+    poll = all.poll(0, 60_000_000);
+    assert_eq!(all.polled(0, poll, 200), None);
+    silent.write_all(b"a line\n").unwrap();
+    assert_eq!(all.polled(0, poll, 3000), Some(1), "of one that is held nothing else tells");
+    all.wait(0, 1);
+    let given = all.next();
+    assert_eq!(all.received(given), b"a line\n");
+}
+
+#[test]
+fn silent_clients_leave_half_of_their_users_places_to_others() {
+    let mut all = Sharers::configured(1, 60_000);
+    all.wait(0, 40);
+    all.of.budget.set_most(20);
+    let _silent: Vec<_> = (0..15).map(|_| all.connect()).collect();
+    all.of.sweep(200);
+    all.look();
+    // A listener and its member, ten that are held, and five that were decided by load.
+    assert_eq!((all.given.len(), all.of.budget.used()), (5, 17));
+    all.given.clear();
+    let mut speaks = all.ask("line\n");
+    let given = all.next();
+    assert_eq!(all.received(given), b"line\n");
+    let one = &mut all.members[0].0;
+    one.window.copy_in(8192, b"hello").unwrap();
+    assert_eq!(all.of.ask(one, send(given.1, 8192, 5)), 5);
+    speaks.read_exact(&mut [0; 5]).unwrap();
 }
 
 #[test]

@@ -3,16 +3,25 @@
 //! Put together by whoever has the session, then closed for good. A session that was never closed is
 //! not confined: the rules alone hold for it.
 
+use std::fmt::Debug;
+use std::sync::Arc;
+
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::session::restriction::Destination;
 use heliostat_abi::socket::limits::CONFINED_NAMES_MAX;
 use heliostat_abi::socket::Access;
 
+/// A folder, wherever it lies now.
+pub trait Place: Debug + Send + Sync {
+    /// Its absolute path, as the kernel names it now; none where it was removed.
+    fn path(&self) -> Option<String>;
+}
+
 /// A folder whose files stay within reach.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Folder {
-    /// Its absolute path, without a slash at its end; empty for the root folder.
-    pub path: String,
+    /// It. What its path is called later does not matter, and who gets that path is not it.
+    pub place: Arc<dyn Place>,
     /// They may be read.
     pub reads: bool,
     /// They may be written, made and removed.
@@ -33,7 +42,7 @@ pub enum Within {
 pub struct TooMany;
 
 /// What stays within reach.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Confined {
     addresses: Vec<(Access, Destination)>,
     folders: Vec<Folder>,
@@ -65,9 +74,8 @@ impl Confined {
     ///
     /// # Errors
     /// As `add_address`.
-    pub fn add_folder(&mut self, mut folder: Folder) -> Result<(), TooMany> {
+    pub fn add_folder(&mut self, folder: Folder) -> Result<(), TooMany> {
         self.check_room()?;
-        folder.path.truncate(folder.path.trim_end_matches('/').len());
         self.folders.push(folder);
         Ok(())
     }
@@ -91,7 +99,8 @@ impl Confined {
             Within::Write => folder.writes,
         };
         let is_in = |folder: &Folder| {
-            let rest = path.strip_prefix(&folder.path);
+            let place = folder.place.path();
+            let rest = place.as_ref().and_then(|it| path.strip_prefix(it.trim_end_matches('/')));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         !self.is_closed || self.folders.iter().filter(has).any(is_in)
@@ -101,9 +110,25 @@ impl Confined {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     fn to(ports: (u16, u16)) -> Destination {
         Destination { host: Some([127, 0, 0, 1].into()), ports }
+    }
+
+    /// A folder that may be moved, and removed.
+    #[derive(Debug)]
+    struct Here(Mutex<Option<&'static str>>);
+
+    impl Place for Here {
+        fn path(&self) -> Option<String> {
+            self.0.lock().unwrap().map(str::to_owned)
+        }
+    }
+
+    fn folder(path: &'static str, writes: bool) -> (Arc<Here>, Folder) {
+        let here = Arc::new(Here(Mutex::new(Some(path))));
+        (here.clone(), Folder { place: here, reads: true, writes })
     }
 
     fn address(text: &str) -> NetAddress {
@@ -116,8 +141,7 @@ mod tests {
         assert!(confined.reaches(Access::Listen, address("1.2.3.4:5")));
         assert!(confined.names(Within::Write, "/etc/passwd"));
         confined.add_address(Access::Connect, to((80, 81))).unwrap();
-        let folder = Folder { path: "/srv/data/".into(), reads: true, writes: false };
-        confined.add_folder(folder).unwrap();
+        confined.add_folder(folder("/srv/data/", false).1).unwrap();
         confined.close();
         assert!(confined.reaches(Access::Connect, address("127.0.0.1:81")));
         assert!(!confined.reaches(Access::Connect, address("127.0.0.1:82")));
@@ -135,9 +159,24 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_itself_wherever_it_lies_and_no_other_at_its_path() {
+        let mut confined = Confined::default();
+        let (here, folder) = folder("/srv/data", false);
+        confined.add_folder(folder).unwrap();
+        confined.close();
+        *here.0.lock().unwrap() = Some("/srv/moved");
+        assert!(confined.names(Within::Read, "/srv/moved/a"));
+        assert!(!confined.names(Within::Read, "/srv/data/a"));
+        *here.0.lock().unwrap() = None;
+        assert!(["/srv/moved", "/srv/data", "/"]
+            .iter()
+            .all(|it| !confined.names(Within::Read, it)));
+    }
+
+    #[test]
     fn the_root_folder_has_every_name() {
         let mut confined = Confined::default();
-        confined.add_folder(Folder { path: "/".into(), reads: true, writes: true }).unwrap();
+        confined.add_folder(folder("/", true).1).unwrap();
         confined.close();
         assert!(confined.names(Within::Write, "/any/where") && confined.names(Within::Read, "/"));
     }
@@ -149,7 +188,6 @@ mod tests {
             confined.add_address(Access::Connect, to((1, 1))).unwrap();
         }
         assert_eq!(confined.add_address(Access::Connect, to((1, 1))), Err(TooMany));
-        let folder = Folder { path: String::new(), reads: true, writes: true };
-        assert_eq!(confined.add_folder(folder), Err(TooMany));
+        assert_eq!(confined.add_folder(folder("/srv", true).1), Err(TooMany));
     }
 }

@@ -8,4 +8,4 @@
 
 mod confined;
 
-pub use confined::{Confined, Folder, TooMany, Within};
+pub use confined::{Confined, Folder, Place, TooMany, Within};

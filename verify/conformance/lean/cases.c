@@ -1,4 +1,4 @@
-/* Cases: calls with answers, then random ones. `cases kernel|lean|warps FOLDER SEED` */
+/* Cases: calls with answers, then random ones. `cases kernel|lean|warps|blocks FOLDER SEED` */
 #include "ways.h"
 
 #include <stdarg.h>
@@ -260,6 +260,7 @@ static void all(void)
     names();
     steps();
     each_lane(way, folder);
+    each_block(way, folder);
     sockets();
 }
 
@@ -275,7 +276,7 @@ int main(int count, char **words)
         all();
         return 0;
     }
-    int error = lean_begin(strcmp(words[1], "warps") == 0);
+    int error = lean_begin(strcmp(words[1], "warps") == 0, strcmp(words[1], "blocks") == 0);
     if (error) {
         fprintf(stderr, "no lean memory: errno %d\n", -error);
         return 1;

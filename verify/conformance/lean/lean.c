@@ -1,4 +1,4 @@
-/* The lean interface's answers: by one thread, or by warps that all ask the same. */
+/* The lean interface's answers: by one thread, by a warp that asks as one, or by a block that does. */
 #include "fibers.h"
 
 #include "heliostat_lean_host.h"
@@ -11,16 +11,22 @@
 enum { OBJECTS = 128 };
 
 static hl_lean lean;
-static int is_warps;
+static int is_warps, is_blocks;
 static hl_object objects[OBJECTS];
 static struct warp only_warp;
+/* The warp is a block by itself. */
+static pthread_barrier_t only_barrier;
+static int64_t block_word;
 /* In the window: what goes to and comes from the host. A part for each lane is behind it. */
 static uint8_t *buffer;
 
-int lean_begin(int by_warps)
+int lean_begin(int by_warps, int by_blocks)
 {
     int error = hl_host_attach(&lean);
-    is_warps = by_warps;
+    is_warps = by_warps || by_blocks;
+    is_blocks = by_blocks;
+    only_warp.block = &only_barrier;
+    pthread_barrier_init(&only_barrier, 0, 1);
     buffer = (uint8_t *)hl_payload(&lean);
     for (int number = 0; number < OBJECTS; number++)
         objects[number].index = 0xffffffffu;
@@ -89,9 +95,15 @@ static int64_t opens_now(const char *name, uint32_t flags, uint32_t mode)
 }
 static int64_t opens(const char *name, uint32_t flags, uint32_t mode) { return ALONE(opens_now(name, flags, mode)); }
 static int64_t closes(int64_t file) { return ALONE(drop(file, hl_close(&lean, of(file)))); }
+static int64_t reads_now(hl_object file, uint64_t offset, uint64_t bytes)
+{
+    if (is_blocks)
+        return hl_block_read(&lean, file, offset, buffer, bytes, &block_word);
+    return is_warps ? hl_warp_read(&lean, file, offset, buffer, bytes) : hl_read(&lean, file, offset, buffer, bytes);
+}
 static int64_t reads(int64_t file, uint64_t offset, void *into, uint64_t bytes)
 {
-    int64_t result = is_warps ? hl_warp_read(&lean, of(file), offset, buffer, bytes) : hl_read(&lean, of(file), offset, buffer, bytes);
+    int64_t result = reads_now(of(file), offset, bytes);
     if (result > 0)
         memcpy(into, buffer, (size_t)result);
     /* Before a lane that is ahead writes there. */
@@ -111,6 +123,10 @@ static int64_t fetches(const char *name, uint64_t offset, void *into, uint64_t b
 static int64_t writes(int64_t file, uint64_t offset, const void *from, uint64_t bytes)
 {
     memcpy(buffer, from, bytes);
+    if (is_blocks) {
+        hl_operation asked = hl_transfer(&lean, HL_OP_WRITE, of(file), offset, buffer, bytes);
+        return hl_block_do(&lean, HL_FILES, &asked, &block_word);
+    }
     return is_warps ? hl_warp_write(&lean, of(file), offset, buffer, bytes) : hl_write(&lean, of(file), offset, buffer, bytes);
 }
 static int64_t appends(int64_t file, const void *from, uint64_t bytes)
@@ -246,5 +262,75 @@ void each_lane(const struct way *way, const char *folder)
             sum += HL_SHUFFLE(part, lane);
     }
     say("lanes %llu\n", (unsigned long long)sum);
+    way->close(file);
+}
+
+/* A block of several warps, each with a thread of its own: its leader reads a word that all take, and
+ * writes it elsewhere; then it asks for what is refused. */
+enum { BLOCK_WARPS = 3, BLOCK_ROUNDS = 4, BLOCK_THREADS = BLOCK_WARPS * LANES };
+static struct {
+    struct warp warps[BLOCK_WARPS];
+    pthread_barrier_t barrier;
+    hl_object file;
+    int64_t word;
+    uint64_t sum;
+} block;
+
+static void block_body(void *nothing)
+{
+    volatile uint64_t *taken = (uint64_t *)(buffer + BUFFER_BYTES) + LANES;
+    uint64_t sum = 0;
+    (void)nothing;
+    for (uint32_t round = 0; round < BLOCK_ROUNDS; round++) {
+        if (hl_block_read(&lean, block.file, round * 8, (void *)taken, 8, &block.word) == 8)
+            sum += *taken;
+        hl_operation asked = hl_transfer(&lean, HL_OP_WRITE, block.file, (64 + round) * 8, (void *)taken, 8);
+        sum += (uint64_t)hl_block_do(&lean, HL_FILES, &asked, &block.word);
+        sum += (uint64_t)-hl_block_read(&lean, hl_nothing(), 0, (void *)taken, 8, &block.word);
+    }
+    __atomic_add_fetch(&block.sum, sum, __ATOMIC_RELAXED);
+}
+static void *block_warp(void *number)
+{
+    struct warp *own = &block.warps[(intptr_t)number];
+    own->number = (int)(intptr_t)number;
+    own->block = &block.barrier;
+    fiber_run(own, block_body, 0);
+    return 0;
+}
+static int64_t block_runs(hl_object file)
+{
+    pthread_t thread[BLOCK_WARPS];
+    block.file = file;
+    block.sum = 0;
+    pthread_barrier_init(&block.barrier, 0, BLOCK_WARPS);
+    for (intptr_t number = 0; number < BLOCK_WARPS; number++)
+        pthread_create(&thread[number], 0, block_warp, (void *)number);
+    for (int number = 0; number < BLOCK_WARPS; number++)
+        pthread_join(thread[number], 0);
+    return (int64_t)block.sum;
+}
+
+void each_block(const struct way *way, const char *folder)
+{
+    char name[512];
+    uint64_t word, back = 0;
+    int64_t sum = 0;
+    snprintf(name, sizeof name, "%s/blocks", folder);
+    int64_t file = way->open(name, HL_READ | HL_WRITE | HL_CREATE | HL_TRUNCATE, 0644);
+    for (word = 0; word < 64; word++)
+        way->write(file, word * 8, &(uint64_t){word * word + 7}, 8);
+    if (way == &lean_way && is_blocks) {
+        sum = ALONE(block_runs(of(file)));
+    } else {
+        for (uint32_t round = 0; round < BLOCK_ROUNDS; round++) {
+            way->read(file, round * 8, &word, 8);
+            sum += BLOCK_THREADS * ((int64_t)word + way->write(file, (64 + round) * 8, &word, 8) - way->read(-1, 0, &back, 8));
+        }
+    }
+    for (uint32_t round = 0; round < BLOCK_ROUNDS; round++)
+        if (way->read(file, (64 + round) * 8, &word, 8) == 8)
+            back += word << round;
+    say("blocks %lld %llu\n", (long long)sum, (unsigned long long)back);
     way->close(file);
 }

@@ -44,13 +44,15 @@ struct way {
 };
 
 extern const struct way kernel_way, lean_way;
-/* Attaches the lean way; whether warps ask, or one thread. */
-int lean_begin(int by_warps);
+/* Attaches the lean way; whether a warp asks, or a block, or one thread. */
+int lean_begin(int by_warps, int by_blocks);
 /* Runs a body by one thread, or by all lanes of a warp alike; whether this lane prints. */
 void lean_run(void (*body)(void));
 int lean_prints(void);
 /* What is only the warps': each lane's own operations. Prints lines that every way prints alike. */
 void each_lane(const struct way *way, const char *folder);
+/* The same of blocks. */
+void each_block(const struct way *way, const char *folder);
 
 /* Numbers for objects of the lean way. */
 void cases(const struct way *way, const char *folder, uint64_t seed);

@@ -87,7 +87,7 @@ impl Loop {
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
         let completions = attach(COMPLETION_AT).spsc_consumer(Refresh::Lazy).unwrap();
-        One { id, window, submissions, completions, _rings: rings, early: Vec::new(), tag: 0 }
+        One::new(id, window, (submissions, completions), rings)
     }
 
     pub fn end(&mut self, one: &One) {
@@ -134,6 +134,15 @@ impl Loop {
 }
 
 impl One {
+    pub fn new(
+        id: ObjectId,
+        window: Arc<SharedMapping>,
+        (submissions, completions): (SpscProducer, SpscConsumer),
+        rings: OwnedFd,
+    ) -> One {
+        One { id, window, submissions, completions, _rings: rings, early: Vec::new(), tag: 0 }
+    }
+
     pub fn submit(&mut self, operation: Operation) -> u64 {
         self.tag += 1;
         let mut record = [0; OPERATION_BYTES_MAX];
