@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kernel_view
 import tpch
+import tpch_queries
 from heliostat_run import Side
 from measure import last_json
 from remote.work import Far, Run, Workload, found
@@ -28,7 +29,7 @@ def duckdb(far: Far, scale: float) -> Workload:
     path = tables(far, scale)
 
     def sample(run: Run, _: object) -> float:
-        words = [sys.executable, Path(tpch.__file__), path, max(1.0, far.bench.seconds)]
+        words = [sys.executable, Path(tpch.__file__), path, max(1.0, far.bench.seconds), scale]
         return last_json(far.harness.run(run.side, words, seconds=300, name="duckdb"))["rate"]
 
     return Workload("TPC-H's queries in DuckDB", "queries/h", lambda _: None, sample, is_carried=False, about=f"scale {scale}")
@@ -40,7 +41,8 @@ def postgres(far: Far, scale: float) -> Workload:
     folder = Path(found("postgres")).parent
     become = ["setpriv", f"--reuid={POSTGRES_USER}", f"--regid={POSTGRES_USER}", "--init-groups", "--"]
     queries = far.harness.folder / "queries.sql"
-    queries.write_text("".join(f"{text};\n" for text in tpch.QUERIES.values()))
+    texts = tpch_queries.queries(scale)
+    queries.write_text("".join(f"{text};\n" for text in texts.values()))
 
     def start(run: Run) -> int:
         far.harness.folder.chmod(0o755)
@@ -65,7 +67,7 @@ def postgres(far: Far, scale: float) -> Workload:
         begin, count = time.perf_counter(), 0
         while (spent := time.perf_counter() - begin) < far.bench.seconds or count == 0:
             psql(far, port, "-f", queries)
-            count += len(tpch.QUERIES)
+            count += len(texts)
         return 3600 * count / spent
 
     return Workload("TPC-H's queries in PostgreSQL", "queries/h", start, sample, is_carried=False, about=f"scale {scale}")
@@ -77,7 +79,4 @@ def psql(far: Far, port: int, *words: object) -> str:
 
 
 def load(far: Far, port: int) -> None:
-    for table in tpch.TABLES:
-        psql(far, port, "-c", f"CREATE TABLE {table} ({tpch.COLUMNS[table]})")
-        psql(far, port, "-c", f"\\copy {table} FROM '{far.harness.folder / table}.csv' (FORMAT csv)")
-    psql(far, port, "-c", "CREATE INDEX ON lineitem (l_orderkey)", "-c", "CREATE INDEX ON orders (o_orderkey)", "-c", "ANALYZE")
+    psql(far, port, "-f", far.harness.folder / "load.sql")

@@ -34,6 +34,8 @@ from network_peers import (
 pytestmark = pytest.mark.heliostat
 
 MEGABYTES = 24
+# A server has at most 64 channels with the service (`channels_per_pair`), of 64 connections each; the loop may have more.
+CARRIED_MOST = 64 * 64
 
 
 @pytest.fixture(scope="module")
@@ -191,17 +193,21 @@ sys.stdin.read()
     os.close(writing)
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_many_connections_are_carried_or_native_and_all_answer(harness, count):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+@pytest.mark.parametrize("count", [500, 10_000])
+def test_as_many_connections_as_may_be_are_carried_and_all_answer(harness, count):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < count + 1000:
+        pytest.skip(f"no more than {hard} descriptors here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     port, server = start_server(harness, EPOLL_ECHO)
     clients = [connect(port) for _ in range(count)]
     for message in (b"first", b"again"):
         for client in clients:
             client.sendall(message)
         assert all(client.recv(5, socket.MSG_WAITALL) == message for client in clients)
-    carried = paths(harness, server.pid).count("delegated")
-    assert carried >= min(count, 500) * 0.9
+    told = paths(harness, server.pid)
+    assert len(told) == count and set(told) <= {"delegated", "native"}
+    assert told.count("delegated") == min(count, CARRIED_MOST)
     for client in clients:
         client.close()
     with connect(port) as client:

@@ -7,6 +7,7 @@
 //! 1 Reset
 //! 2 State
 //! 3 Join   the asking process and its children go where applications go
+//! 4 Keep   the asking process was begun with a place of its own, and stays there
 //! ```
 
 use super::cpu_ranges::{CpuRanges, RANGES_BYTES};
@@ -33,6 +34,8 @@ pub mod number {
     pub const STATE: u16 = FIRST + 2;
     /// Of Join.
     pub const JOIN: u16 = FIRST + 3;
+    /// Of Keep.
+    pub const KEEP: u16 = FIRST + 4;
 }
 
 /// Where cores that are counted are taken.
@@ -122,6 +125,8 @@ pub enum CoresRequest {
     State,
     /// The asking process and its children are a program under Heliostat.
     Join,
+    /// The asking process was begun with a place of its own, whatever that looks like.
+    Keep,
 }
 
 impl CoresRequest {
@@ -131,6 +136,7 @@ impl CoresRequest {
             Self::Reset => number::RESET,
             Self::State => number::STATE,
             Self::Join => number::JOIN,
+            Self::Keep => number::KEEP,
         }
     }
 
@@ -157,6 +163,7 @@ impl CoresRequest {
             number::RESET => Self::Reset,
             number::STATE => Self::State,
             number::JOIN => Self::Join,
+            number::KEEP => Self::Keep,
             found => return Err(WireError::Kind { found }),
         };
         if !r.rest_is_zero() {
@@ -198,6 +205,7 @@ mod tests {
             CoresRequest::Reset,
             CoresRequest::State,
             CoresRequest::Join,
+            CoresRequest::Keep,
         ] {
             assert_eq!(CoresRequest::decode(&request.encode()), Ok(request));
         }

@@ -1,16 +1,26 @@
 //! Control groups (version 2) beneath those of programs, with cpusets.
 //!
 //! A group of threads stays in the domain of the group above it: its memory and its limits are
-//! counted where they were. So nothing but cores changes for who is moved.
+//! counted where they were. So nothing but cores changes for who is moved. A path that a journal names
+//! is a group's only if the kernel says so of what was opened; nothing is changed anywhere else.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
 use heliostat_abi::cores::CpuMask;
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, CWD};
+use rustix::io::Errno;
 
 use crate::root::Root;
+
+/// What version 2 is known by (source: linux/magic.h).
+const CGROUP2: u64 = 0x6367_7270;
+/// What names of groups that are made here begin with; sixteen digits follow.
+const NAME: &str = "heliostat-";
+const NAME_DIGITS: usize = 16;
 
 /// How often a group is tried to be removed: threads that end take a moment to leave.
 const REMOVE_TRIES: usize = 50;
@@ -58,17 +68,24 @@ pub fn has_cpusets(group: &str) -> bool {
 
 /// Hands cpusets to the children of a group, or takes them back.
 pub fn hand(group: &str, on: bool) -> io::Result<()> {
-    let text = if on { "+cpuset" } else { "-cpuset" };
-    put(&Path::new(group).join("cgroup.subtree_control"), text)
+    hand_in(&open_group(group)?, on)
 }
 
-/// Makes a group of threads with these cores. One that could not be made whole is not there.
+fn hand_in(group: &OwnedFd, on: bool) -> io::Result<()> {
+    put_in(group, "cgroup.subtree_control", if on { "+cpuset" } else { "-cpuset" })
+}
+
+/// Makes a group of threads with these cores. One that could not be made whole is not there; one
+/// that could not be removed before has other cores from now on.
 pub fn make(child: &str, mask: &CpuMask) -> io::Result<()> {
     let folder = Path::new(child);
-    fs::create_dir(folder)?;
+    let is_new = match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        made => made.map(|()| true)?,
+    };
     let made = put(&folder.join("cgroup.type"), "threaded")
         .and_then(|()| put(&folder.join("cpuset.cpus"), &mask.to_string()));
-    if made.is_err() {
+    if made.is_err() && is_new {
         let _ = fs::remove_dir(folder);
     }
     made
@@ -79,33 +96,80 @@ pub fn join(group: &str, pid: u32) -> io::Result<()> {
     put(&Path::new(group).join("cgroup.procs"), &pid.to_string())
 }
 
-/// Puts every thread of a group back into the one above, and removes it.
+/// Puts every thread of a group that was made here back into the one above, and removes it.
 pub fn remove(child: &str) -> io::Result<()> {
-    let folder = PathBuf::from(child);
-    let above = folder.parent().unwrap_or(Path::new("/")).join("cgroup.threads");
+    let (above, name) = child.rsplit_once('/').ok_or(Errno::INVAL)?;
+    if !is_made_here(name) {
+        return Err(Errno::INVAL.into());
+    }
+    remove_from(&open_group(above)?, name)
+}
+
+fn is_made_here(name: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    name.strip_prefix(NAME)
+        .is_some_and(|digits| digits.len() == NAME_DIGITS && digits.bytes().all(is_digit))
+}
+
+fn remove_from(above: &OwnedFd, name: &str) -> io::Result<()> {
+    let folder = rustix::fs::openat(above, name, FOLDER, Mode::empty())?;
     for _ in 0..BACK_PASSES {
-        let threads = fs::read_to_string(folder.join("cgroup.threads"))?;
+        let threads = text_in(&folder, "cgroup.threads")?;
         if threads.trim().is_empty() {
             break;
         }
         for thread in threads.split_whitespace() {
             // One that has ended has left by itself.
-            let _ = put(&above, thread);
+            let _ = put_in(above, "cgroup.threads", thread);
         }
     }
     for _ in 0..REMOVE_TRIES {
-        match fs::remove_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                std::thread::sleep(REMOVE_WAIT);
-            }
-            done => return done,
+        match rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR) {
+            Err(Errno::BUSY) => std::thread::sleep(REMOVE_WAIT),
+            done => return Ok(done?),
         }
     }
-    Err(io::ErrorKind::ResourceBusy.into())
+    Err(Errno::BUSY.into())
+}
+
+const FOLDER: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The folder of a control group of version 2; any other is refused, and a path with links.
+fn open_group(path: &str) -> io::Result<OwnedFd> {
+    let folder = open_folder(path)?;
+    match rustix::fs::fstatfs(&folder)?.f_type as u64 {
+        CGROUP2 => Ok(folder),
+        _ => Err(Errno::INVAL.into()),
+    }
+}
+
+fn open_folder(path: &str) -> io::Result<OwnedFd> {
+    match rustix::fs::openat2(CWD, path, FOLDER, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // A container's filter, or a kernel that has no such call.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            Ok(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn open_in(folder: &OwnedFd, name: &str, how: OFlags) -> io::Result<fs::File> {
+    let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?.into())
+}
+
+fn text_in(folder: &OwnedFd, name: &str) -> io::Result<String> {
+    let mut text = String::new();
+    open_in(folder, name, OFlags::RDONLY)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn put_in(folder: &OwnedFd, name: &str, text: &str) -> io::Result<()> {
+    open_in(folder, name, OFlags::WRONLY)?.write_all(text.as_bytes())
 }
 
 fn put(file: &Path, text: &str) -> io::Result<()> {
-    use std::io::Write;
     fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }
 
@@ -134,7 +198,7 @@ mod tests {
         let group = group_of(&Root::below(tree.path()), 7).unwrap();
         assert!(group.ends_with("/cg/app"), "{group}");
         assert!(!has_cpusets(&group));
-        hand(&group, true).unwrap();
+        hand_in(&open_folder(&group).unwrap(), true).unwrap();
         let told = fs::read_to_string(format!("{group}/cgroup.subtree_control")).unwrap();
         assert_eq!(told, "+cpuset");
     }
@@ -147,5 +211,54 @@ mod tests {
         assert_eq!(of("cpuset\n", "/gone"), None);
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(group_of(&Root::below(empty.path()), 7), None);
+    }
+
+    /// A folder that looks like a group with a group of ours beneath, and is none.
+    fn planted(name: &str) -> (tempfile::TempDir, String) {
+        let tree = tempfile::tempdir().unwrap();
+        let child = tree.path().join(name);
+        fs::create_dir(&child).unwrap();
+        fs::write(child.join("cgroup.threads"), "root::0:0::/:/bin/sh\n").unwrap();
+        for name in ["cgroup.threads", "cgroup.subtree_control"] {
+            fs::write(tree.path().join(name), "of somebody, and long enough").unwrap();
+        }
+        (tree, child.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn what_is_no_group_is_neither_written_to_nor_removed() {
+        for name in ["heliostat-0123456789abcdef", "heliostat-0123456789abcdeX", "app"] {
+            let (tree, child) = planted(name);
+            let refused = remove(&child).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(Errno::INVAL.raw_os_error()), "{name}");
+            assert!(hand(tree.path().to_str().unwrap(), false).is_err());
+            for name in ["cgroup.threads", "cgroup.subtree_control"] {
+                let text = fs::read_to_string(tree.path().join(name)).unwrap();
+                assert_eq!(text, "of somebody, and long enough");
+            }
+            assert!(Path::new(&child).exists());
+        }
+    }
+
+    #[test]
+    fn no_link_leads_to_a_group() {
+        let (tree, child) = planted("heliostat-0123456789abcdef");
+        let above = open_folder(tree.path().to_str().unwrap()).unwrap();
+        let link = tree.path().join("heliostat-00000000000000aa");
+        std::os::unix::fs::symlink(&child, &link).unwrap();
+        assert!(remove_from(&above, "heliostat-00000000000000aa").is_err());
+        assert!(open_folder(link.to_str().unwrap()).is_err());
+        std::os::unix::fs::symlink("/etc", tree.path().join("etc")).unwrap();
+        assert!(open_folder(tree.path().join("etc/ssl").to_str().unwrap()).is_err());
+    }
+
+    #[test]
+    fn names_that_are_made_here_are_known() {
+        assert!(is_made_here("heliostat-0123456789abcdef"));
+        for other in
+            ["heliostat-", "heliostat-0123456789abcdef0", "heliostat-0123456789ABCDEF", "x"]
+        {
+            assert!(!is_made_here(other), "{other}");
+        }
     }
 }

@@ -22,13 +22,16 @@ pub struct RealSystem {
     user: u32,
     /// Processes that have shown themselves, with their beginning.
     known: HashMap<u32, u64>,
+    /// Those that were begun with a place of their own.
+    keeping: HashMap<u32, u64>,
 }
 
 impl RealSystem {
     /// This machine, with the journal in a file.
     pub fn new(journal: JournalFile, marker: Marker) -> RealSystem {
         let user = rustix::process::geteuid().as_raw();
-        RealSystem { root: Root::default(), journal, marker, user, known: HashMap::new() }
+        let (known, keeping) = (HashMap::new(), HashMap::new());
+        RealSystem { root: Root::default(), journal, marker, user, known, keeping }
     }
 
     /// A process is a program under Heliostat, with its children.
@@ -38,15 +41,23 @@ impl RealSystem {
         }
     }
 
+    /// A process was begun with a place of its own, which it keeps.
+    pub fn keep(&mut self, pid: u32) {
+        if let Some(process) = Tasks(&self.root).process(pid) {
+            self.keeping.insert(pid, process.start);
+        }
+    }
+
     /// Who is a program: those that have shown themselves and their children, and those that were told
     /// of this control plane when they began.
-    fn members(&mut self, also: &[u32]) -> Vec<u32> {
+    fn members(&mut self, also: &[u32]) -> Vec<Process> {
         let tasks = Tasks(&self.root);
         let own = std::process::id();
         let processes = tasks.processes();
         let begun: HashMap<u32, u64> =
             processes.iter().map(|process| (process.pid, process.start)).collect();
         self.known.retain(|pid, start| begun.get(pid) == Some(start));
+        self.keeping.retain(|pid, start| begun.get(pid) == Some(start));
         let mut members: HashSet<u32> = self.known.keys().copied().collect();
         members.extend(also.iter().filter_map(|tid| tasks.process_of(*tid)));
         let is_told = |process: &&Process| {
@@ -57,9 +68,10 @@ impl RealSystem {
         members.extend(told.collect::<Vec<_>>());
         add_children(&processes, &mut members);
         members.remove(&own);
-        let mut members: Vec<u32> = members.into_iter().collect();
-        members.sort_unstable();
-        members
+        let mut found = processes;
+        found.retain(|process| members.contains(&process.pid));
+        found.sort_unstable_by_key(|process| process.pid);
+        found
     }
 }
 
@@ -97,8 +109,11 @@ impl System for RealSystem {
     fn programs(&mut self, also: &[u32]) -> Vec<Program> {
         let members = self.members(also);
         let tasks = Tasks(&self.root);
-        let program = |pid: u32| Program {
+        let keeping = &self.keeping;
+        let program = |Process { pid, parent, .. }: Process| Program {
             pid,
+            parent,
+            keeps_place: keeping.contains_key(&pid),
             names: tasks.names(pid),
             group: groups::group_of(&self.root, pid),
             threads: tasks.threads(pid),

@@ -1,7 +1,7 @@
 //! A program that begins while cores are parted goes where it belongs, before its first instruction.
 
 use heliostat_abi::cores::{CoresReply, CoresRequest, CoresState};
-use heliostat_abi::place::Surroundings;
+use heliostat_abi::place::{Surroundings, EXAMINER_VARIABLE};
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_backend_cores::allowed_here;
 use heliostat_base::affinity::{restrict, CpuSet};
@@ -20,11 +20,21 @@ pub fn join(here: &Surroundings) -> Vec<usize> {
     session::configure(here.socket_path().to_string_lossy().into_owned(), "heliostat".into());
     let Ok(state) = ask(CoresRequest::Join) else { return Vec::new() };
     let is_parted = !state.kernel.is_empty() || !state.interrupt.is_empty();
-    // Who has a place of his own keeps it.
-    if is_parted && state.all.is_within(&allowed_here()) {
-        let _ = restrict(0, &state.application.iter().collect::<CpuSet>());
+    if is_parted {
+        take_place(&state);
     }
     state.kernel.iter().collect()
+}
+
+/// Who has a place of his own keeps it. It may be where applications go: what begins this is then no
+/// program under Heliostat, from which it could have come.
+fn take_place(state: &CoresState) {
+    if state.all.is_within(&allowed_here()) {
+        let _ = restrict(0, &state.application.iter().collect::<CpuSet>());
+    } else if std::env::var_os(EXAMINER_VARIABLE).is_none() {
+        // Not known, it is widened with all others.
+        let _ = ask(CoresRequest::Keep);
+    }
 }
 
 /// Asks the control plane, which is known to the session.

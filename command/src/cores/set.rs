@@ -46,7 +46,8 @@ pub fn reset(format: &Format) -> Result<(), CoresError> {
         Ok(()) => {
             settled()?;
             let state = change(CoresRequest::Reset)?;
-            tell(&state, format)
+            tell(&state, format)?;
+            tell_refused(&format.place)
         }
         Err(ClientError::NotRunning { .. }) => {
             if !journal_path(&here).exists() {
@@ -61,6 +62,19 @@ pub fn reset(format: &Format) -> Result<(), CoresError> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// People are told of what the system kept, on the other stream: the state is whole without it.
+fn tell_refused(place: &ControlPlace) -> Result<(), CoresError> {
+    let refused = cores_status(place)?["not_undone"].as_u64().unwrap_or(0);
+    if refused > 0 {
+        eprintln!("heliostat: {}", refused_text(refused as usize));
+    }
+    Ok(())
+}
+
+fn refused_text(refused: usize) -> String {
+    format!("{refused} refused by the system, kept for the next reset")
 }
 
 /// Makes sure of a control plane, and begins a session with it.
@@ -113,9 +127,13 @@ pub fn settled() -> Result<CoresState, CoresError> {
 
 /// Why the control plane did not carry the last change out.
 fn failed(place: &ControlPlace) -> Result<Option<String>, CoresError> {
+    Ok(cores_status(place)?["failed"].as_str().map(str::to_owned))
+}
+
+fn cores_status(place: &ControlPlace) -> Result<Value, CoresError> {
     let text = client::ask(&surroundings(place), &Request::Status)?;
     let status: Value = serde_json::from_str(&text).unwrap_or_default();
-    Ok(status["cores"]["failed"].as_str().map(str::to_owned))
+    Ok(status["cores"].clone())
 }
 
 fn wish(wanted: &WantedCores) -> Result<Wish, CoresError> {
@@ -210,7 +228,7 @@ fn undone_text(undone: &Undone) -> String {
     let Undone { threads, interrupts, groups, refused, unreadable } = undone;
     let mut text = format!("undone: {threads} threads, {interrupts} interrupts, {groups} groups");
     if *refused > 0 {
-        text.push_str(&format!("; {refused} refused by the system"));
+        text.push_str(&format!("; {}", refused_text(*refused)));
     }
     if let Some(error) = unreadable {
         text.push_str(&format!("; {error}: it was forgotten"));
@@ -244,6 +262,15 @@ mod tests {
         assert_eq!(state_text(&state), wanted);
         let none = CoresState { kernel: CpuMask::EMPTY, interrupt: CpuMask::EMPTY, ..state };
         assert_eq!(state_text(&none), "cores 0-3 are not parted\n");
+    }
+
+    #[test]
+    fn what_is_refused_is_told_with_what_becomes_of_it() {
+        let undone = Undone { threads: 4, groups: 1, refused: 2, ..Undone::default() };
+        let wanted = "undone: 4 threads, 0 interrupts, 1 groups; \
+                      2 refused by the system, kept for the next reset";
+        assert_eq!(undone_text(&undone), wanted);
+        assert_eq!(undone_json(&undone)["refused"], 2);
     }
 
     #[test]

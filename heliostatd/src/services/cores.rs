@@ -51,6 +51,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::RESET, row("cores_reset")),
     (number::STATE, row("cores_state")),
     (number::JOIN, row("cores_join")),
+    (number::KEEP, row("cores_keep")),
 ];
 
 impl Service for MachineCores {
@@ -64,7 +65,7 @@ impl Service for MachineCores {
 
     fn begin(&self, daemon: &mut Daemon) -> io::Result<()> {
         if daemon.cores_journal().path().exists() {
-            warn!("a partition of cores was left by a crash: it is undone");
+            warn!("a partition of cores was left, by a crash or what was refused: it is undone");
             daemon.cores_thread()?;
         }
         Ok(())
@@ -115,6 +116,12 @@ impl Daemon {
             CoresRequest::Join => {
                 let pid = self.session(id)?.peer.pid;
                 self.place_soon(pid);
+            }
+            CoresRequest::Keep => {
+                let pid = self.session(id)?.peer.pid;
+                if self.services.cores.is_parted() {
+                    self.tell_cores(Order::Keep(pid));
+                }
             }
         }
         let state = CoresReply::State(self.cores_state());
@@ -278,6 +285,10 @@ impl Daemon {
             error!(%unreadable, "what cores were parted like cannot be told: it was forgotten");
         }
         info!(?undone, "cores are not parted any more");
+        if undone.refused > 0 {
+            warn!(undone.refused, "what the system refused to take back is tried again later");
+        }
+        self.services.cores.refused = undone.refused;
         if self.services.cores.is_busy() {
             self.settle_cores(None);
         } else {

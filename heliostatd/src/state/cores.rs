@@ -39,6 +39,8 @@ pub enum Order {
     Reset,
     /// These processes are programs as well; place them, if cores are parted.
     Place(Vec<u32>),
+    /// This process was begun with a place of its own.
+    Keep(u32),
 }
 
 /// What the thread tells.
@@ -160,6 +162,10 @@ impl Work {
                     pids.into_iter().for_each(|pid| self.system.know(pid));
                     Event::Placed(self.place())
                 }
+                Order::Keep(pid) => {
+                    self.system.keep(pid);
+                    continue;
+                }
             };
             self.tell(event);
         }
@@ -229,6 +235,8 @@ pub struct PartedCores {
     pub failed: Option<String>,
     /// What a crash had left, if something had been left.
     pub recovered: Option<Undone>,
+    /// What could not be taken back, which the journal names still.
+    pub refused: usize,
     /// Processes to be placed, and when.
     pub waiting: Vec<u32>,
     /// When those are placed.
@@ -244,6 +252,7 @@ impl PartedCores {
             parted: None,
             failed: None,
             recovered: None,
+            refused: 0,
             waiting: Vec::new(),
             due_ns: 0,
         }

@@ -13,7 +13,7 @@ use heliostat_abi::cores::{CpuMask, Means};
 
 use crate::journal::{Entry, Journal, ENTRIES_MAX};
 use crate::plan::Partition;
-use crate::system::{Fault, Program, System, Thread};
+use crate::system::{Fault, Interrupt, Program, System, Thread};
 use crate::undo::undo;
 
 /// Passes over all programs: one that makes threads for ever is not run after for ever.
@@ -56,9 +56,10 @@ pub fn apply(system: &mut impl System, orders: &Orders<'_>) -> Result<(Journal, 
     undo(system)?;
     let boot = system.boot();
     let Orders { generation, all, partition, .. } = *orders;
-    let mut journal = Journal { boot, generation, all, partition, entries: Vec::new() };
+    let mut journal = Journal { boot, generation, all, partition, entries: refused(system)? };
     let mut applied = Applied::default();
-    journal.entries.extend(own_places(system, &all));
+    let room = ENTRIES_MAX.saturating_sub(journal.entries.len());
+    journal.entries.extend(own_places(system, &all).into_iter().take(room));
     let done = move_interrupts(system, &mut journal, &mut applied)
         .and_then(|()| Pass::over(system, orders, &mut journal, &mut applied, true));
     if let Err(fault) = done {
@@ -83,6 +84,13 @@ pub fn extend(
     Pass::over(system, orders, journal, applied, false)
 }
 
+/// What undoing could not take back, so that this partition's journal names it as well.
+fn refused(system: &mut impl System) -> Result<Vec<Entry>, Fault> {
+    let journal = system.journal()?.and_then(|bytes| Journal::decode(&bytes).ok());
+    let entries = journal.map(|journal| journal.entries).unwrap_or_default();
+    Ok(entries.into_iter().filter(|entry| !matches!(entry, Entry::Left { .. })).collect())
+}
+
 fn move_interrupts(
     system: &mut impl System,
     journal: &mut Journal,
@@ -93,12 +101,9 @@ fn move_interrupts(
         return system.write_journal(&journal.encode());
     }
     let elsewhere = system.interrupts().into_iter().filter(|interrupt| interrupt.mask != target);
-    let moved: Vec<_> = elsewhere.take(ENTRIES_MAX).collect();
-    let entry = |interrupt: &crate::system::Interrupt| Entry::Interrupt {
-        number: interrupt.number,
-        before: interrupt.mask,
-    };
-    journal.entries.extend(moved.iter().map(entry));
+    let room = ENTRIES_MAX.saturating_sub(journal.entries.len());
+    let moved: Vec<_> = elsewhere.take(room).collect();
+    name_interrupts(&mut journal.entries, &moved, target);
     system.write_journal(&journal.encode())?;
     for interrupt in moved {
         match system.set_interrupt(interrupt.number, &target) {
@@ -108,6 +113,27 @@ fn move_interrupts(
     }
     applied.means.interrupts = applied.interrupts_moved > 0;
     Ok(())
+}
+
+/// One that could not be put back before still has the place where it came then.
+fn name_interrupts(entries: &mut Vec<Entry>, moved: &[Interrupt], target: CpuMask) {
+    let mut known = HashMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        if let Entry::Interrupt { number, .. } = entry {
+            known.insert(*number, at);
+        }
+    }
+    for interrupt in moved {
+        let at = known.get(&interrupt.number);
+        match at.and_then(|at| entries.get_mut(*at)) {
+            Some(Entry::Interrupt { now, .. }) => *now = target,
+            _ => entries.push(Entry::Interrupt {
+                number: interrupt.number,
+                before: interrupt.mask,
+                now: target,
+            }),
+        }
+    }
 }
 
 /// The threads of the control plane that have cores of their own, which undoing must not widen.
@@ -145,6 +171,8 @@ struct Pass<'a> {
     moved: HashSet<u32>,
     /// Groups that were made, and those in which none can be.
     groups: HashMap<String, bool>,
+    /// Groups of the partition before that could not be removed: the journal names them already.
+    kept: HashSet<String>,
     /// A thread that is found narrower has a place of its own, and has inherited none.
     is_first: bool,
 }
@@ -162,6 +190,7 @@ impl<'a> Pass<'a> {
             known: HashSet::new(),
             moved: HashSet::new(),
             groups: HashMap::new(),
+            kept: HashSet::new(),
             is_first,
         };
         pass.remember(journal);
@@ -186,6 +215,9 @@ impl<'a> Pass<'a> {
                 Entry::Thread { tid, start, .. } | Entry::Left { tid, start } => {
                     self.known.insert((*tid, *start));
                 }
+                Entry::Group { child, .. } if self.is_first => {
+                    self.kept.insert(child.clone());
+                }
                 Entry::Group { child, .. } => {
                     self.groups.insert(child.clone(), true);
                 }
@@ -204,7 +236,7 @@ impl<'a> Pass<'a> {
         let (mut entries, mut steps) = (Vec::new(), Vec::new());
         for program in system.programs(&[]) {
             let Some(mask) = (self.orders.place)(&program) else { continue };
-            let room = ENTRIES_MAX - journal.entries.len() - entries.len();
+            let room = ENTRIES_MAX.saturating_sub(journal.entries.len() + entries.len());
             if room <= program.threads.len() {
                 applied.left += program.threads.len();
                 break;
@@ -245,7 +277,9 @@ impl<'a> Pass<'a> {
             let group = program.group.as_deref().unwrap_or_default();
             let handed = !system.has_cpusets(group);
             self.groups.insert(child.clone(), true);
-            entries.push(Entry::Group { child: child.clone(), handed });
+            if !self.kept.contains(&child) {
+                entries.push(Entry::Group { child: child.clone(), handed });
+            }
             steps.push(Step::Group { child: child.clone(), handed });
         }
         steps.push(Step::Process { child, pid: program.pid, threads: program.threads.len() });
@@ -264,13 +298,14 @@ impl<'a> Pass<'a> {
         }
         for thread in &program.threads {
             let Thread { tid, start, mask } = *thread;
-            let has_inherited = !self.is_first && mask == now;
+            let has_inherited = !self.is_first && mask == now && !program.keeps_place;
             if has_inherited || !self.known.insert((tid, start)) {
                 continue;
             }
             let (all, partition) = (self.orders.all, &self.orders.partition);
             // A program that begins under a partition puts itself where applications go.
-            let came_by_itself = !self.is_first && mask == partition.application;
+            let came_by_itself =
+                !self.is_first && mask == partition.application && !program.keeps_place;
             if all.is_within(&mask) || came_by_itself {
                 let before = if came_by_itself { all } else { mask };
                 entries.push(Entry::Thread { tid, start, before, now });

@@ -226,3 +226,71 @@ fn an_id_that_another_thread_has_by_now_is_not_touched() {
     undo(&mut fake).unwrap();
     assert_eq!(fake.mask(2), "3");
 }
+
+#[test]
+fn what_is_refused_stays_in_the_journal_and_is_undone_later() {
+    let mut fake = machine(true);
+    apply(&mut fake, &orders()).unwrap();
+    fake.state.busy = vec!["/g/h".into()];
+    fake.state.threads.get_mut(&300).unwrap().is_ours = false;
+    let undone = undo(&mut fake).unwrap();
+    assert_eq!((undone.refused, fake.mask(300), fake.mask(100)), (2, "2".into(), "0-3".into()));
+    assert_eq!(fake.state.handed, ["/g"], "its group has cpusets yet");
+    let kept = Journal::decode(fake.journal.as_ref().unwrap()).unwrap();
+    let is_left = |entry: &&Entry| matches!(entry, Entry::Left { .. });
+    assert_eq!(kept.entries.iter().filter(|entry| !is_left(entry)).count(), 2);
+    assert_eq!(undo(&mut fake).unwrap().refused, 2, "as often as it is tried");
+    fake.state.busy.clear();
+    fake.state.threads.get_mut(&300).unwrap().is_ours = true;
+    let undone = undo(&mut fake).unwrap();
+    assert_eq!((undone.refused, undone.groups, undone.threads), (0, 1, 1));
+    assert_eq!((fake.state, fake.journal), (machine(true).state, None));
+}
+
+#[test]
+fn another_partition_does_not_forget_what_could_not_be_undone() {
+    let mut fake = machine(true);
+    apply(&mut fake, &orders()).unwrap();
+    fake.state.busy = vec!["/g/h".into()];
+    fake.state.fixed = vec![24, 25];
+    assert_eq!(undo(&mut fake).unwrap().refused, 2);
+    fake.state.fixed = vec![25];
+    let partition = Partition { application: mask("0"), kernel: mask("1"), interrupt: mask("2") };
+    let second = Orders { generation: 2, partition, place: &|_| Some(mask("0")), ..orders() };
+    let (journal, _) = apply(&mut fake, &second).unwrap();
+    assert_eq!((fake.mask(100), fake.state.interrupts[&24]), ("0".into(), mask("2")));
+    let groups = journal.entries.iter().filter(|entry| matches!(entry, Entry::Group { .. }));
+    assert_eq!(groups.count(), 1, "the journal names it once");
+    fake.state.busy.clear();
+    undo(&mut fake).unwrap();
+    let wanted = machine(true).state;
+    assert_eq!((&fake.state.interrupts, &fake.state.groups), (&wanted.interrupts, &wanted.groups));
+    assert_eq!((fake.state.handed.len(), fake.mask(100), fake.journal), (0, "0-3".into(), None));
+}
+
+#[test]
+fn an_interrupt_that_a_person_moves_meanwhile_stays_there() {
+    let mut fake = machine(false);
+    apply(&mut fake, &orders()).unwrap();
+    fake.state.interrupts.insert(24, mask("1"));
+    let undone = undo(&mut fake).unwrap();
+    assert_eq!((undone.interrupts, fake.state.interrupts[&24]), (0, mask("1")));
+}
+
+#[test]
+fn one_that_comes_with_the_applications_place_as_its_own_keeps_it() {
+    let mut fake = machine(false);
+    let (mut journal, mut applied) = apply(&mut fake, &orders()).unwrap();
+    // Begun by taskset(1); another has put itself there because cores are parted.
+    fake.thread(400, 400, "0-1");
+    fake.state.keeping = vec![400];
+    fake.thread(500, 500, "0-1");
+    extend(&mut fake, &orders(), &mut journal, &mut applied).unwrap();
+    assert_eq!(applied.left, 2);
+    for (from, tid, pid) in [(400, 401, 400), (400, 410, 410), (410, 411, 410), (500, 510, 510)] {
+        fake.fork(from, tid, pid);
+    }
+    undo(&mut fake).unwrap();
+    let masks = [400, 401, 410, 411, 500, 510].map(|tid| fake.mask(tid));
+    assert_eq!(masks, ["0-1", "0-1", "0-1", "0-1", "0-3", "0-3"]);
+}

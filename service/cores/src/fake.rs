@@ -17,6 +17,8 @@ pub struct FakeThread {
     pub group: String,
     /// Whether it may be changed.
     pub is_ours: bool,
+    /// The process that made its own.
+    pub parent: u32,
 }
 
 /// What the machine is; two are compared.
@@ -30,6 +32,10 @@ pub struct State {
     pub groups: BTreeMap<String, CpuMask>,
     /// Groups whose children have cpusets.
     pub handed: Vec<String>,
+    /// Groups that cannot be removed.
+    pub busy: Vec<String>,
+    /// Processes that have said that they have a place of their own.
+    pub keeping: Vec<u32>,
 }
 
 /// The machine, and how long its control plane lives.
@@ -60,15 +66,16 @@ impl Fake {
 
     /// A thread of a process, or a process, that inherits.
     pub fn fork(&mut self, from: u32, tid: u32, pid: u32) {
-        if let Some(parent) = self.state.threads.get(&from).cloned() {
-            self.state.threads.insert(tid, FakeThread { pid, ..parent });
+        if let Some(maker) = self.state.threads.get(&from).cloned() {
+            let parent = if pid == maker.pid { maker.parent } else { maker.pid };
+            self.state.threads.insert(tid, FakeThread { pid, parent, ..maker });
         }
     }
 
     pub fn thread(&mut self, tid: u32, pid: u32, mask: &str) {
         let mask = CpuMask::parse(mask).unwrap();
         let group = if self.has_groups { "/g".to_owned() } else { String::new() };
-        self.state.threads.insert(tid, FakeThread { pid, mask, group, is_ours: true });
+        self.state.threads.insert(tid, FakeThread { pid, mask, group, is_ours: true, parent: 0 });
     }
 
     pub fn mask(&self, tid: u32) -> String {
@@ -110,6 +117,8 @@ impl System for Fake {
             let group = Some(thread.group.clone()).filter(|group| !group.is_empty());
             let program = programs.entry(thread.pid).or_insert_with(|| Program {
                 pid: thread.pid,
+                parent: thread.parent,
+                keeps_place: self.state.keeping.contains(&thread.pid),
                 names: vec![format!("program-{}", thread.pid)],
                 group,
                 threads: Vec::new(),
@@ -192,6 +201,9 @@ impl System for Fake {
         let above = child.rsplit_once('/').map_or("", |(above, _)| above);
         let within = self.state.threads.values_mut().filter(|thread| thread.group == child);
         within.for_each(|thread| above.clone_into(&mut thread.group));
+        if self.state.busy.iter().any(|busy| busy == child) {
+            return Err(Fault::Refused(16));
+        }
         self.state.groups.remove(child).map(|_| ()).ok_or(Fault::Gone)
     }
 }

@@ -7,7 +7,7 @@
 //! 552 entries: kind u32, length u32, body
 //!       1 thread     tid u32, 0 u32, start u64, before 128, now 128
 //!       2 left       tid u32, 0 u32, start u64
-//!       3 interrupt  number u32, 0 u32, before 128
+//!       3 interrupt  number u32, 0 u32, before 128, now 128
 //!       4 group      handed u32, length u32, path
 //! end checksum u64 (FNV-1a) of all before
 //! ```
@@ -23,10 +23,10 @@ use heliostat_abi::wire::{Reader, Writer};
 use crate::plan::Partition;
 
 const MAGIC: [u8; 8] = *b"HELICORE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_BYTES: usize = 40 + 4 * MASK_BYTES;
 const THREAD_BYTES: usize = 16 + 2 * MASK_BYTES;
-const INTERRUPT_BYTES: usize = 8 + MASK_BYTES;
+const INTERRUPT_BYTES: usize = 8 + 2 * MASK_BYTES;
 /// Entries of one journal: threads of programs under Heliostat, for the most part. Those beyond
 /// are left where they are, and counted.
 pub const ENTRIES_MAX: usize = 65_536;
@@ -60,6 +60,8 @@ pub enum Entry {
         number: u32,
         /// Where it came.
         before: CpuMask,
+        /// Where it is to come.
+        now: CpuMask,
     },
     /// A control group beneath that of a program.
     Group {
@@ -165,8 +167,9 @@ fn put_entry(bytes: &mut Vec<u8>, entry: &Entry) {
             w.u32(*tid).u32(0).u64(*start);
             (2, 16)
         }
-        Entry::Interrupt { number, before } => {
+        Entry::Interrupt { number, before, now } => {
             before.encode(w.u32(*number).u32(0));
+            now.encode(&mut w);
             (3, INTERRUPT_BYTES)
         }
         Entry::Group { child, handed } => {
@@ -202,7 +205,8 @@ fn take_entry(bytes: &[u8]) -> Option<(Entry, &[u8])> {
         }
         (3, INTERRUPT_BYTES) => {
             let (number, _) = (r.u32(), r.u32());
-            Entry::Interrupt { number, before: CpuMask::decode(&mut r) }
+            let (before, now) = (CpuMask::decode(&mut r), CpuMask::decode(&mut r));
+            Entry::Interrupt { number, before, now }
         }
         (4, 8..) => {
             let (handed, path_bytes) = (r.u32() != 0, r.u32() as usize);
@@ -244,7 +248,7 @@ mod tests {
         let entries = vec![
             Entry::Thread { tid: 7, start: 1 << 40, before: mask("0-3"), now: mask("0-1") },
             Entry::Left { tid: 8, start: 3 },
-            Entry::Interrupt { number: 24, before: mask("2") },
+            Entry::Interrupt { number: 24, before: mask("2"), now: mask("3") },
             Entry::Group { child: "/sys/fs/cgroup/a b".into(), handed: true },
         ];
         let partition =

@@ -18,6 +18,10 @@ pub struct Thread {
 pub struct Program {
     /// Its process id, which is its first thread's.
     pub pid: u32,
+    /// The process that made it, or to which it was left.
+    pub parent: u32,
+    /// It has said that it was begun with a place of its own.
+    pub keeps_place: bool,
     /// The names that a rule may mean it by.
     pub names: Vec<String>,
     /// The folder of its control group, where a cpuset may be made beneath.

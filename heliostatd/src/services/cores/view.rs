@@ -59,6 +59,7 @@ impl Daemon {
             "interrupts_refused": applied.interrupts_refused,
             "failed": cores.failed,
             "recovered": recovered,
+            "not_undone": cores.refused,
         })
     }
 
