@@ -21,6 +21,7 @@ use heliostat_base::sys::Errno;
 
 use super::kept::{is_read_or_append, Kept, KeptFiles};
 use super::place::{self, InUse};
+use super::writing::Writes;
 use super::{own, worth};
 use crate::thread;
 
@@ -36,6 +37,8 @@ const ASKED_AGAIN_NS: u64 = 100_000_000;
 pub struct LogSink {
     place: Place,
     pub kept: KeptFiles,
+    /// Writes under way, of these and of other files.
+    pub writes: Writes,
     /// Behind the last entry, and behind the last one that the device was told of.
     tail: u64,
     pushed: u64,
@@ -65,6 +68,7 @@ impl LogSink {
         Self {
             place: Place::Unasked,
             kept: KeptFiles::new(),
+            writes: Writes::new(),
             tail: 0,
             pushed: 0,
             is_last_copy: false,
@@ -82,9 +86,11 @@ impl LogSink {
         }
         self.open()?;
         let (birth, bytes) = call::birth(fd).ok_or(Unlogged::Unreadable)?;
+        // What is written meanwhile is for the next flush.
+        let settled = self.writes.settled((birth.device, birth.inode), bytes);
         let Some(kept) = self.kept.of(birth) else {
             worth::judge_log((birth.device, birth.inode))?;
-            self.kept.add(fd, birth, bytes, path)?;
+            self.kept.add(fd, birth, settled, path)?;
             return Err(Unlogged::First);
         };
         if fd != kept.fd && !is_read_or_append(kept.fd) {
@@ -101,7 +107,7 @@ impl LogSink {
             return Ok(Appended::Nothing);
         }
         // From here on this flush covers them, in the one way or the other.
-        kept.logged = bytes;
+        kept.logged = settled;
         let Place::Open(used) = &self.place else { return Err(Unlogged::LogMissing) };
         let end = write_entry(used, self.tail, kept, (from, count))?;
         kept.has_entries = true;
@@ -279,6 +285,7 @@ impl LogSink {
             used.own.iter().flatten().for_each(|fd| _ = call::close(*fd));
             std::mem::forget(used);
         }
+        self.writes = Writes::new();
         (self.tail, self.pushed) = (0, 0);
     }
 }
@@ -346,11 +353,36 @@ fn flush_all<'a>(files: impl Iterator<Item = &'a Kept>) -> Result<(), ((u64, u64
 
 #[cfg(test)]
 mod tests {
+    use super::super::writing::{self, Begun};
     use super::*;
+    use std::fs::File;
     use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::FileExt;
 
     use heliostat_backend_durable::entry::{decode, Entry};
+
+    /// A write at `at` that lands after a flush, before which it began: what the next flush has logged.
+    fn overtaken(
+        sink: &mut LogSink,
+        file: &File,
+        at: u64,
+        is_right: impl Fn(Result<Appended, Unlogged>) -> bool,
+    ) -> (u64, Vec<u8>) {
+        let fd = file.as_raw_fd();
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("named");
+        let path = path.into_os_string().into_encoded_bytes();
+        assert_eq!(sink.writes.begin(call::identity(fd).expect("told"), at), Begun::Noted);
+        assert!(is_right(sink.append(fd, &path)));
+        file.write_all_at(b"X", at).expect("written");
+        sink.writes.end(writing::take_noted());
+        assert!(matches!(sink.append(fd, &path), Ok(Appended::Until(_))), "it is counted already");
+        let log = sink.handle().expect("open");
+        log.sync().expect("a log that works");
+        let entry = log.read().last().expect("one").expect("read");
+        let Ok(Entry::Appended(head, bytes)) = decode(&entry.payload) else { panic!("an entry") };
+        (head.offset, bytes.to_vec())
+    }
 
     #[test]
     fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
@@ -382,6 +414,10 @@ mod tests {
         let entry = log.read().next().expect("one").expect("read");
         let Ok(Entry::Appended(head, bytes)) = decode(&entry.payload) else { panic!("an entry") };
         assert_eq!((head.offset, head.path, bytes), (5, name, &b"second"[..]));
+        file.write_all(b"more").expect("written");
+        let logged =
+            overtaken(&mut sink, &file, 12, |appended| matches!(appended, Ok(Appended::Until(_))));
+        assert_eq!(logged, (12, b"Xre".to_vec()), "nobody else has it");
         file.set_len(3).expect("cut");
         assert_eq!(sink.append(fd, name).err(), Some(Unlogged::Shortened));
         assert_eq!(sink.forget(), Ok(()));
@@ -389,6 +425,9 @@ mod tests {
         assert_eq!(sink.append(fd, name).err(), Some(Unlogged::First), "it begins anew");
         file.write_all(b"third").expect("written");
         assert!(matches!(sink.append(fd, name), Ok(Appended::Until(_))));
+        assert_eq!(sink.forget(), Ok(()));
+        let logged = overtaken(&mut sink, &file, 1, |it| matches!(it, Err(Unlogged::First)));
+        assert_eq!((logged.0, logged.1[0]), (1, b'X'), "the first flush may have come before");
         sink.keep();
         assert_eq!(sink.forget(), Ok(()));
         assert_ne!(log.begin(), log.end(), "nobody else has what a failed flush has left");
