@@ -23,8 +23,9 @@ static void *writes(void *unused) {
     (void)unused;
     check(pwrite(file, "Z", 1, at), "pwrite");
     atomic_store(&has_written, 1);
-    for (;;) {
+    while (atomic_load(&has_written)) {
     }
+    return 0;
 }
 
 static void append(int end) {
