@@ -20,9 +20,10 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
 use super::kept::{is_read_or_append, Kept, KeptFiles};
+use super::own;
 use super::place::{self, InUse};
+use super::worth::{self, Firsts};
 use super::writing::Writes;
-use super::{own, worth};
 use crate::thread;
 
 /// Read from the page cache at once.
@@ -39,6 +40,8 @@ pub struct LogSink {
     pub kept: KeptFiles,
     /// Writes under way, of these and of other files.
     pub writes: Writes,
+    /// Whether it is worth to be begun anew.
+    firsts: Firsts,
     /// Behind the last entry, and behind the last one that the device was told of.
     tail: u64,
     pushed: u64,
@@ -69,6 +72,7 @@ impl LogSink {
             place: Place::Unasked,
             kept: KeptFiles::new(),
             writes: Writes::new(),
+            firsts: Firsts::new(),
             tail: 0,
             pushed: 0,
             is_last_copy: false,
@@ -90,7 +94,9 @@ impl LogSink {
         let settled = self.writes.settled((birth.device, birth.inode), bytes);
         let Some(kept) = self.kept.of(birth) else {
             worth::judge_log((birth.device, birth.inode))?;
+            self.firsts.judge()?;
             self.kept.add(fd, birth, settled, path)?;
+            self.firsts.count(true);
             return Err(Unlogged::First);
         };
         if fd != kept.fd && !is_read_or_append(kept.fd) {
@@ -106,6 +112,7 @@ impl LogSink {
         if count == 0 {
             return Ok(Appended::Nothing);
         }
+        self.firsts.count(false);
         // From here on this flush covers them, in the one way or the other.
         kept.logged = settled;
         let Place::Open(used) = &self.place else { return Err(Unlogged::LogMissing) };
@@ -352,86 +359,5 @@ fn flush_all<'a>(files: impl Iterator<Item = &'a Kept>) -> Result<(), ((u64, u64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::writing::{self, Begun};
-    use super::*;
-    use std::fs::File;
-    use std::io::Write;
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::FileExt;
-
-    use heliostat_backend_durable::entry::{decode, Entry};
-
-    /// A write at `at` that lands after a flush, before which it began: what the next flush has logged.
-    fn overtaken(
-        sink: &mut LogSink,
-        file: &File,
-        at: u64,
-        is_right: impl Fn(Result<Appended, Unlogged>) -> bool,
-    ) -> (u64, Vec<u8>) {
-        let fd = file.as_raw_fd();
-        let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("named");
-        let path = path.into_os_string().into_encoded_bytes();
-        assert_eq!(sink.writes.begin(call::identity(fd).expect("told"), at), Begun::Noted);
-        assert!(is_right(sink.append(fd, &path)));
-        file.write_all_at(b"X", at).expect("written");
-        sink.writes.end(writing::take_noted());
-        assert!(matches!(sink.append(fd, &path), Ok(Appended::Until(_))), "it is counted already");
-        let log = sink.handle().expect("open");
-        log.sync().expect("a log that works");
-        let entry = log.read().last().expect("one").expect("read");
-        let Ok(Entry::Appended(head, bytes)) = decode(&entry.payload) else { panic!("an entry") };
-        (head.offset, bytes.to_vec())
-    }
-
-    #[test]
-    fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
-        let _alone = super::super::changing::ALONE.lock();
-        let stem = format!("heliostat-log-sink-{}", std::process::id());
-        let (log_path, path) =
-            (std::env::temp_dir().join(&stem), std::env::temp_dir().join(stem + ".aof"));
-        heliostat_backend_durable::create(&log_path, 1 << 20).expect("a folder for a log");
-        let mut file = std::fs::File::create(&path).expect("made");
-        let (fd, name) = (file.as_raw_fd(), path.as_os_str().as_bytes());
-        let mut sink = LogSink::new();
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::None), "nobody has named a log");
-        place::set(log_path.clone());
-        sink = LogSink::new();
-        file.write_all(b"first").expect("written");
-        match sink.append(fd, name).err() {
-            Some(Unlogged::NoRing) => return,
-            why => assert_eq!(why, Some(Unlogged::First)),
-        }
-        file.write_all(b"second").expect("written");
-        let Ok(Appended::Until(end)) = sink.append(fd, name) else { panic!("appended") };
-        assert!(sink.is_unpushed());
-        sink.push();
-        while sink.progress().expect("a log that works") < end {
-            std::thread::yield_now();
-        }
-        assert!(matches!(sink.append(fd, name), Ok(Appended::Nothing)));
-        let log = sink.handle().expect("open");
-        let entry = log.read().next().expect("one").expect("read");
-        let Ok(Entry::Appended(head, bytes)) = decode(&entry.payload) else { panic!("an entry") };
-        assert_eq!((head.offset, head.path, bytes), (5, name, &b"second"[..]));
-        file.write_all(b"more").expect("written");
-        let logged =
-            overtaken(&mut sink, &file, 12, |appended| matches!(appended, Ok(Appended::Until(_))));
-        assert_eq!(logged, (12, b"Xre".to_vec()), "nobody else has it");
-        file.set_len(3).expect("cut");
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::Shortened));
-        assert_eq!(sink.forget(), Ok(()));
-        assert_eq!((log.begin(), sink.kept.iter().count()), (log.end(), 0));
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::First), "it begins anew");
-        file.write_all(b"third").expect("written");
-        assert!(matches!(sink.append(fd, name), Ok(Appended::Until(_))));
-        assert_eq!(sink.forget(), Ok(()));
-        let logged = overtaken(&mut sink, &file, 1, |it| matches!(it, Err(Unlogged::First)));
-        assert_eq!((logged.0, logged.1[0]), (1, b'X'), "the first flush may have come before");
-        sink.keep();
-        assert_eq!(sink.forget(), Ok(()));
-        assert_ne!(log.begin(), log.end(), "nobody else has what a failed flush has left");
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::LogFailed));
-        let _ = (std::fs::remove_file(&log_path), std::fs::remove_file(&path));
-    }
-}
+#[path = "log_tests.rs"]
+mod tests;
