@@ -8,7 +8,8 @@ The files lie where HELIOSTAT_BENCH_DISK says (a real disk; /var/tmp otherwise).
 Then the same over files in memory with a simulated flush of 15 us, 100 us and 1 ms: for plain Redis by
 bench/programs/slowflush.c, under Heliostat by the stub's own (feature `flush-faults`); and a table as in Arrakis's
 paper: reads and durable writes of plain Linux, of plain Linux with our log beneath Redis
-(bench/log/src/aof.rs), and of Heliostat. DURABLE=disk,15,100,1000,table picks parts.
+(bench/log/src/aof.rs), and of Heliostat. And SQLite and PostgreSQL (bench/databases.py), which wait for each
+flush themselves: 0.95 of plain Linux at least. DURABLE=disk,15,100,1000,table,sqlite,postgres picks parts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
+import databases
 import redis_load
 from heliostat_run import BUILT, ROOT, Side
 from measure import IS_BUILT, P50, P99, RATE, SERVER_CPU, Bench, Result, compare_best, own_package, placements
@@ -36,7 +38,8 @@ LOGGED = Transport("Heliostat, log", Side.HELIOSTAT)
 # Plain Linux; the append-only file is a log of ours.
 OUR_LOG = Transport("TCP, our log", Side.PLAIN)
 FLUSHES_US = (15, 100, 1000)
-PARTS = ["disk", *map(str, FLUSHES_US), "table"]
+DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
+PARTS = ["disk", *map(str, FLUSHES_US), "table", *DATABASES]
 STUB = "libheliostat_posix.so"
 
 
@@ -198,4 +201,6 @@ def measure(bench: Bench) -> list[Result]:
         found += device(bench, flush_us) if str(flush_us) in parts else []
     if "table" in parts:
         found += table(bench, 0) + table(bench, FLUSHES_US[0])
+    for name, of_database in DATABASES.items():
+        found += of_database(bench, DISK) if name in parts else []
     return found

@@ -1,5 +1,5 @@
 //! Recovery of durable files that never ends keeps nobody waiting but who wants that very log: files lie on a
-//! file system whose server does not answer.
+//! file system whose server does not answer. And a log that others have had is left to a person.
 
 mod support;
 
@@ -17,7 +17,7 @@ use heliostat_backend_durable::entry::Head;
 use heliostat_backend_log::{Area, Log};
 use heliostat_backend_store::StoreOnDevice;
 use heliostat_base::call::{birth, Birth};
-use heliostat_storefile::{Create, Kind, Name};
+use heliostat_storefile::{Area as Kept, Create, Kind, Name};
 use rustix::process::Signal;
 use support::beside::{as_user, may_become_others, NEIGHBOUR};
 use support::fuse::{self, Hanging};
@@ -110,9 +110,21 @@ fn entry(path: &Path, file: Birth) -> Vec<u8> {
 
 /// Makes an area with a log that has one entry.
 fn leave(store: &mut StoreOnDevice<FileDevice>, owner: u32, name: &str, entry: &[u8]) {
+    make(store, owner, name);
+    fill(store, owner, name, entry);
+}
+
+fn make(store: &mut StoreOnDevice<FileDevice>, owner: u32, name: &str) {
     let name = Name::new(name).unwrap();
     let create = Create { name, bytes: LOG_BYTES, owner, rights: 0, kind: Kind::Log };
-    let area = store.create(&create).unwrap().clone();
+    store.create(&create).unwrap();
+}
+
+/// Makes a log with one entry in an area.
+fn fill(store: &mut StoreOnDevice<FileDevice>, owner: u32, name: &str, entry: &[u8]) {
+    let mut areas = store.store().areas().iter();
+    let its = |area: &&Kept| (area.owner, area.name.to_string()) == (owner, name.to_owned());
+    let area = areas.find(its).unwrap().clone();
     let pieces = area.pieces(store.store().superblock(), 0, area.bytes).unwrap();
     let runs: Vec<Run> =
         pieces.iter().map(|it| Run { offset: it.offset, bytes: it.bytes }).collect();
@@ -210,4 +222,48 @@ fn a_log_whose_recovery_hung_is_to_be_had_when_that_has_ended() {
     assert_eq!(client.store_no(&wanted).why, Why::Busy);
     drop(scene.hanging.take());
     client.open_area("a", AreaRights::WRITE, WayWanted::Any).unwrap();
+}
+
+/// Does something with a store that no control plane has.
+fn with_store(file: &StoreFile, work: impl FnOnce(&mut StoreOnDevice<FileDevice>)) {
+    let _guard = no_starts();
+    let device = FileDevice::open(file.path(), Options::default()).unwrap();
+    work(&mut StoreOnDevice::open(device, None).unwrap());
+}
+
+#[test]
+fn a_log_that_another_user_has_had_to_write_is_never_recovered_with_its_owners_rights() {
+    let Some(mut scene) = Scene::new("had", &[]) else { return };
+    let file = StoreFile::new(64 * LOG_BYTES);
+    let names = ["had", "read", "own"];
+    with_store(&file, |store| names.iter().for_each(|name| make(store, 0, name)));
+    scene.start(&file.config(""));
+    let (mut client, _) = scene.daemon().session();
+    let socket = scene.daemon().socket();
+    for (name, rights) in [("had", AreaRights::WRITE), ("read", AreaRights::READ)] {
+        let handle = client.managed(name);
+        client.store_done(&StoreRequest::Appoint { handle, others: rights });
+        as_user(NEIGHBOUR, || {
+            let mut other = Client::connect(socket.to_str().unwrap());
+            other.hello();
+            other.open_area_of(0, name, rights, WayWanted::Emulated).unwrap();
+        });
+        // Who asks by now who may have it finds nobody.
+        client.store_done(&StoreRequest::Appoint { handle, others: AreaRights::NONE });
+    }
+    client.open_area("own", AreaRights::WRITE, WayWanted::Emulated).unwrap();
+    drop((client, scene.daemon.take()));
+
+    let files = names.map(|name| scene.file(name));
+    let fill_all = |store: &mut StoreOnDevice<FileDevice>| {
+        for (name, (path, born)) in names.iter().zip(&files) {
+            fill(store, 0, name, &entry(path, *born));
+        }
+    };
+    with_store(&file, fill_all);
+    scene.start(&file.config(""));
+    for (path, _) in &files[1..] {
+        await_that("it is recovered", || std::fs::read(path).unwrap() == b"kept");
+    }
+    assert_eq!(std::fs::read(&files[0].0).unwrap(), b"", "it waits for a person");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -94,3 +95,27 @@ def test_what_somebody_else_has_damaged_is_put_back(harness, tmp_path):
         file.write(b"Z")
     assert "put back" in recover(log)
     assert path.read_bytes() == whole
+
+
+@pytest.fixture(scope="module")
+def silent_writer(tmp_path_factory) -> Path:
+    source = Path(__file__).with_name("silent_writer.c")
+    built = tmp_path_factory.mktemp("built") / "silent_writer"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-pthread", "-o", built, source], check=True, timeout=120)
+    return built
+
+
+@pytest.mark.parametrize("way, logged", [("first", 1), ("kept", 2)])
+def test_a_write_that_a_flush_may_have_overtaken_is_logged_by_the_next(harness, tmp_path, silent_writer, way, logged):
+    path, log = tmp_path / "kept.aof", tmp_path / "log"
+    program = harness.start(Side.PLAIN, [BINARY, "run", "--durable", "*.aof", "--log", log, "--", silent_writer, way, path])
+    kernel_view.wait_until(lambda: "done" in program.output() or program.process.poll() is not None, 60, "the flushes")
+    explained = json.loads(harness.call("explain", str(program.pid), "--json"))
+    program.kill()
+    program.process.wait(60)
+    assert explained["counters"]["logged_flushes"] == logged, explained
+    whole = path.read_bytes()
+    # The first of the flushes came too early, and the machine has crashed.
+    path.write_bytes(whole.replace(b"Z", b"x"))
+    assert "put back" in recover(log)
+    assert path.read_bytes() == whole and whole.count(b"Z") == 1

@@ -5,11 +5,12 @@
 //! process's part in it, is listed here; what other processes do is theirs (docs/durable.md).
 
 use heliostat_base::call as kernel;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Sysno;
 use heliostat_stub_posix::{flush, owner};
 
 use crate::call::Call;
-use crate::files;
+use crate::{files, held};
 
 /// They may concern a kept file, and are seldom.
 #[rustfmt::skip]
@@ -28,8 +29,9 @@ pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
         return false;
     }
     let keeps = |fd: i32| u32::try_from(fd).is_ok_and(|fd| flush::keeps_any(fd, fd));
-    // What is made of a file that is not kept yet could be missed when it is.
-    let may_keep = |fd: i32| keeps(fd) || !flush::is_kept() && kernel::is_regular_file(fd);
+    // What is made of a file that is not kept yet could be missed when it is: by another thread, this very moment.
+    let could_be = || !flush::is_kept() || !is_single_threaded();
+    let may_keep = |fd: i32| keeps(fd) || could_be() && kernel::is_regular_file(fd);
     match kind {
         kind if ALWAYS.contains(&kind) => true,
         Sysno::open => opens_to_change(call.int(1)),
@@ -49,8 +51,10 @@ pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
         Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2 => {
             is_in_the_middle(call.int(0), u64::try_from(call.word(3) as i64).ok())
         }
-        Sysno::sendfile => keeps(call.int(0)),
-        Sysno::splice | Sysno::copy_file_range => keeps(call.int(2)),
+        Sysno::sendfile => keeps(call.int(0)) || is_in_the_middle(call.int(0), Some(0)),
+        Sysno::splice | Sysno::copy_file_range => {
+            keeps(call.int(2)) || is_in_the_middle(call.int(2), Some(0))
+        }
         _ => false,
     }
 }
@@ -70,17 +74,18 @@ fn changes_descriptor(call: &Call<'_>, keeps: impl Fn() -> bool) -> bool {
     }
 }
 
-/// A write before what the log has of the file. `at` is where; without it, where the descriptor stands.
+/// A write before what the log has of the file. `at` is where; without it, where the descriptor stands. One
+/// that is not, but may come to be so while it is under way, is noted: another thread may flush the file.
 fn is_in_the_middle(fd: i32, at: Option<u64>) -> bool {
-    let Some(logged) = flush::kept(fd) else { return false };
+    let is_nobodys =
+        held::direct(fd).is_some() || flush::kept(fd).is_none() && is_single_threaded();
+    if is_nobodys || !kernel::is_regular_file(fd) {
+        return false;
+    }
     let is_append = |flags: usize| flags as i32 & libc::O_APPEND != 0;
     if kernel::fcntl(fd, libc::F_GETFL, 0).is_ok_and(is_append) {
         return false; // wherever it says (pwrite(2), under BUGS)
     }
     let stands = || kernel::lseek(fd, 0, libc::SEEK_CUR).map_or(0, |at| at as u64);
-    let is_before_end = at.unwrap_or_else(stands) < logged;
-    if is_before_end {
-        flush::note_overwritten(fd);
-    }
-    is_before_end
+    flush::begin_write(fd, at.unwrap_or_else(stands))
 }

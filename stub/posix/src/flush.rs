@@ -5,7 +5,7 @@
 //! their order, by number: ticket. `names` tells which files are meant, `files` the few that one flush
 //! takes along, `sink` flushes files and `log` appends to a log instead, `kept` says what is in that,
 //! `order` what each ticket waits for, `flushes` brings them together, `state` is how the others see it, `own` lists the stub's descriptors.
-//! `changing` knows of calls that are about to make wrong what the log counts on.
+//! `changing` knows of calls that are about to make wrong what the log counts on, `writing` of writes under way.
 //! `detect` finds files by how they are used, `worth` those that gain nothing; `place` is where the log lies.
 //! Who holds back what is elsewhere (`net::unflushed`, and the gate in `bind/posix`).
 //!
@@ -29,10 +29,12 @@ mod sink;
 mod state;
 mod tickets;
 mod worth;
+mod writing;
 
 use heliostat_abi::code::Unheld;
 use heliostat_abi::session::report::Counter;
 use heliostat_base::call;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::sync::AtomicU32;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use heliostat_base::sys::Errno;
@@ -47,10 +49,11 @@ pub use state::{
     wait,
 };
 
-pub use changing::{begin as begin_change, end as end_change};
+pub use changing::begin as begin_change;
 pub use own::{each as own_fds, owns};
 pub use tickets::Unflushed;
 pub use worth::{note_awaited, note_held};
+use writing::Begun;
 
 /// Something is not flushed, or is held back.
 const BUSY: u32 = 1;
@@ -109,6 +112,25 @@ pub fn keeps_any(first: u32, last: u32) -> bool {
 pub fn kept(fd: i32) -> Option<u64> {
     let _critical = Critical::enter();
     state::kept(fd)
+}
+
+/// This thread is about to write at `at` of what it has open as `fd`, which may not be the end. True where
+/// the log has to be emptied before.
+pub fn begin_write(fd: i32, at: u64) -> bool {
+    let _critical = Critical::enter();
+    let Some(identity) = call::identity(fd) else { return false };
+    let begun = state::begin_write(identity, at, is_single_threaded());
+    if begun == Begun::Overwrites {
+        worth::note_overwritten(identity);
+    }
+    begun != Begun::Noted
+}
+
+/// This thread makes another call: what it has begun to change or to write is done.
+#[inline]
+pub fn end_change() {
+    changing::end();
+    state::end_writes();
 }
 
 /// Empties the log, durably, and keeps it for no file: before a call that changes what it counts on.
@@ -225,14 +247,6 @@ fn judge(fd: i32, identity: (u64, u64), is_detecting: bool) -> Result<(), Unheld
         forget_logged();
     }
     judged
-}
-
-/// A file that the log is kept for is written before its end.
-pub fn note_overwritten(fd: i32) {
-    let _critical = Critical::enter();
-    if let Some(identity) = call::identity(fd) {
-        worth::note_overwritten(identity);
-    }
 }
 
 /// The error that a call on `fd` ends with because a flush of that file has failed.

@@ -26,6 +26,13 @@ pub struct Kept {
     pub path: Box<[u8]>,
 }
 
+impl Kept {
+    /// Device and number.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.birth.device, self.birth.inode)
+    }
+}
+
 /// All of them.
 pub struct KeptFiles {
     list: [Option<Kept>; FILES_MAX],

@@ -20,8 +20,10 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
 use super::kept::{is_read_or_append, Kept, KeptFiles};
+use super::own;
 use super::place::{self, InUse};
-use super::{own, worth};
+use super::worth::{self, Firsts};
+use super::writing::Writes;
 use crate::thread;
 
 /// Read from the page cache at once.
@@ -36,6 +38,10 @@ const ASKED_AGAIN_NS: u64 = 100_000_000;
 pub struct LogSink {
     place: Place,
     pub kept: KeptFiles,
+    /// Writes under way, of these and of other files.
+    pub writes: Writes,
+    /// Whether it is worth to be begun anew.
+    firsts: Firsts,
     /// Behind the last entry, and behind the last one that the device was told of.
     tail: u64,
     pushed: u64,
@@ -65,6 +71,8 @@ impl LogSink {
         Self {
             place: Place::Unasked,
             kept: KeptFiles::new(),
+            writes: Writes::new(),
+            firsts: Firsts::new(),
             tail: 0,
             pushed: 0,
             is_last_copy: false,
@@ -82,9 +90,13 @@ impl LogSink {
         }
         self.open()?;
         let (birth, bytes) = call::birth(fd).ok_or(Unlogged::Unreadable)?;
+        // What is written meanwhile is for the next flush.
+        let settled = self.writes.settled((birth.device, birth.inode), bytes);
         let Some(kept) = self.kept.of(birth) else {
             worth::judge_log((birth.device, birth.inode))?;
-            self.kept.add(fd, birth, bytes, path)?;
+            self.firsts.judge()?;
+            self.kept.add(fd, birth, settled, path)?;
+            self.firsts.count(true);
             return Err(Unlogged::First);
         };
         if fd != kept.fd && !is_read_or_append(kept.fd) {
@@ -100,8 +112,9 @@ impl LogSink {
         if count == 0 {
             return Ok(Appended::Nothing);
         }
+        self.firsts.count(false);
         // From here on this flush covers them, in the one way or the other.
-        kept.logged = bytes;
+        kept.logged = settled;
         let Place::Open(used) = &self.place else { return Err(Unlogged::LogMissing) };
         let end = write_entry(used, self.tail, kept, (from, count))?;
         kept.has_entries = true;
@@ -279,6 +292,7 @@ impl LogSink {
             used.own.iter().flatten().for_each(|fd| _ = call::close(*fd));
             std::mem::forget(used);
         }
+        self.writes = Writes::new();
         (self.tail, self.pushed) = (0, 0);
     }
 }
@@ -345,54 +359,5 @@ fn flush_all<'a>(files: impl Iterator<Item = &'a Kept>) -> Result<(), ((u64, u64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::os::unix::ffi::OsStrExt;
-
-    use heliostat_backend_durable::entry::{decode, Entry};
-
-    #[test]
-    fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
-        let _alone = super::super::changing::ALONE.lock();
-        let stem = format!("heliostat-log-sink-{}", std::process::id());
-        let (log_path, path) =
-            (std::env::temp_dir().join(&stem), std::env::temp_dir().join(stem + ".aof"));
-        heliostat_backend_durable::create(&log_path, 1 << 20).expect("a folder for a log");
-        let mut file = std::fs::File::create(&path).expect("made");
-        let (fd, name) = (file.as_raw_fd(), path.as_os_str().as_bytes());
-        let mut sink = LogSink::new();
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::None), "nobody has named a log");
-        place::set(log_path.clone());
-        sink = LogSink::new();
-        file.write_all(b"first").expect("written");
-        match sink.append(fd, name).err() {
-            Some(Unlogged::NoRing) => return,
-            why => assert_eq!(why, Some(Unlogged::First)),
-        }
-        file.write_all(b"second").expect("written");
-        let Ok(Appended::Until(end)) = sink.append(fd, name) else { panic!("appended") };
-        assert!(sink.is_unpushed());
-        sink.push();
-        while sink.progress().expect("a log that works") < end {
-            std::thread::yield_now();
-        }
-        assert!(matches!(sink.append(fd, name), Ok(Appended::Nothing)));
-        let log = sink.handle().expect("open");
-        let entry = log.read().next().expect("one").expect("read");
-        let Ok(Entry::Appended(head, bytes)) = decode(&entry.payload) else { panic!("an entry") };
-        assert_eq!((head.offset, head.path, bytes), (5, name, &b"second"[..]));
-        file.set_len(3).expect("cut");
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::Shortened));
-        assert_eq!(sink.forget(), Ok(()));
-        assert_eq!((log.begin(), sink.kept.iter().count()), (log.end(), 0));
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::First), "it begins anew");
-        file.write_all(b"third").expect("written");
-        assert!(matches!(sink.append(fd, name), Ok(Appended::Until(_))));
-        sink.keep();
-        assert_eq!(sink.forget(), Ok(()));
-        assert_ne!(log.begin(), log.end(), "nobody else has what a failed flush has left");
-        assert_eq!(sink.append(fd, name).err(), Some(Unlogged::LogFailed));
-        let _ = (std::fs::remove_file(&log_path), std::fs::remove_file(&path));
-    }
-}
+#[path = "log_tests.rs"]
+mod tests;

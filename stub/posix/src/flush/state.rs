@@ -17,7 +17,9 @@ use super::files::{File, Files};
 #[cfg(feature = "flush-faults")]
 use super::flushes::faults;
 use super::flushes::{Flight, Flushes, DONE, ENDS, FAILED_FROM, ISSUED, SLEEPERS};
+use super::kept::Kept;
 use super::sink::{self, FileSink};
+use super::writing::{self, Begun};
 use super::{changing, clear, detect, own, worth, BUSY, KEPT, UNTOLD};
 use crate::thread::Critical;
 
@@ -101,10 +103,34 @@ pub fn keeps_any(first: u32, last: u32) -> bool {
     found
 }
 
+/// A write of this file begins at this place, which may not be its end. It is noted until the next call of its
+/// thread, where there are others.
+pub fn begin_write(identity: (u64, u64), at: u64, is_alone: bool) -> Begun {
+    let mut state = held();
+    let is_its = |kept: &Kept| kept.identity() == identity && at < kept.logged;
+    let overwrites = state.log.kept.iter().any(is_its);
+    if overwrites {
+        return Begun::Overwrites;
+    }
+    match is_alone {
+        true => Begun::Noted,
+        false => state.log.writes.begin(identity, at),
+    }
+}
+
+/// What this thread has begun to write is written.
+#[inline]
+pub fn end_writes() {
+    let places = writing::take_noted();
+    if places != 0 {
+        held().log.writes.end(places);
+    }
+}
+
 /// Whether the log is kept for this file.
 pub fn keeps(identity: (u64, u64)) -> bool {
     let state = held();
-    let found = state.log.kept.iter().any(|kept| (kept.birth.device, kept.birth.inode) == identity);
+    let found = state.log.kept.iter().any(|kept| kept.identity() == identity);
     found
 }
 
@@ -286,6 +312,7 @@ pub fn failure_of(identity: (u64, u64)) -> Option<Errno> {
 pub fn reset_in_forked_child() {
     STATE.reset_in_forked_child();
     changing::reset_in_forked_child();
+    writing::reset_in_forked_child();
     detect::reset_in_forked_child();
     worth::reset_in_forked_child();
     let mut state = STATE.lock();

@@ -3,7 +3,8 @@
 //! A flush that the very next call waits for was begun and waited for, which costs more than the
 //! kernel's own; a file that is overwritten in place has the log emptied each time. Where most of some
 //! flushes of a file were such, the next ones are the kernel's, or the file's, and then it is tried
-//! again: programs change.
+//! again: programs change. And a log that is emptied as often as it is used is left alone: a file's first flush
+//! after that is one of its folder too.
 
 use heliostat_abi::code::{Unheld, Unlogged};
 use heliostat_base::clock;
@@ -19,6 +20,8 @@ const JUDGED: u32 = 32;
 /// Of them, how many in vain make it native (three quarters), and how often overwritten in place.
 const VAIN_MAX: u32 = JUDGED * 3 / 4;
 const OVERWRITTEN_MAX: u32 = JUDGED / 8;
+/// Of so many flushes that the log could have taken, how many first ones have it left alone: a half.
+const FIRST_MAX: u32 = JUDGED / 2;
 /// Flushes until it is tried again: what a trial costs is a small part of them.
 const LEFT_FOR: u32 = 1024;
 /// A wait so soon after a flush was asked for has left no time that was gained.
@@ -76,6 +79,42 @@ pub fn note_overwritten(identity: (u64, u64)) {
 pub fn reset_in_forked_child() {
     FILES.reset_in_forked_child();
     ASKED_AT.store(0, Relaxed);
+}
+
+/// How often the log is begun anew for a file, of all flushes that it has taken or begun with.
+pub struct Firsts {
+    asked: u32,
+    first: u32,
+    /// First flushes that are the file's alone from now on.
+    left: u32,
+}
+
+impl Firsts {
+    /// Nothing was asked yet.
+    pub const fn new() -> Self {
+        Self { asked: 0, first: 0, left: 0 }
+    }
+
+    /// May the log be begun for a file now?
+    pub fn judge(&mut self) -> Result<(), Unlogged> {
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        if is_left {
+            Err(Unlogged::Overwritten)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// It was begun by this flush, or has taken it.
+    pub fn count(&mut self, is_first: bool) {
+        self.asked += 1;
+        self.first += u32::from(is_first);
+        if self.asked == JUDGED {
+            self.left = if self.first >= FIRST_MAX { LEFT_FOR } else { 0 };
+            (self.asked, self.first) = (0, 0);
+        }
+    }
 }
 
 struct Files {
@@ -156,5 +195,18 @@ mod tests {
         for _ in 0..20 * JUDGED {
             assert!(!file.is_left() && !file.is_left_by_log(), "seldom is well");
         }
+    }
+
+    #[test]
+    fn a_log_that_is_begun_anew_half_of_the_time_is_left_alone_for_a_while() {
+        let mut firsts = Firsts::new();
+        for turn in 0..20 * JUDGED {
+            firsts.count(turn % 3 == 0);
+            assert!(firsts.judge().is_ok(), "it is worth two entries");
+        }
+        let mut firsts = Firsts::new();
+        (0..JUDGED).for_each(|turn| firsts.count(turn % 2 == 0));
+        assert!((0..LEFT_FOR).all(|_| firsts.judge() == Err(Unlogged::Overwritten)));
+        assert!(firsts.judge().is_ok(), "it is tried again");
     }
 }
