@@ -47,7 +47,9 @@ pub use area::AreaDevice;
 pub use error::{BeginError, BlockError};
 pub use extents::{Extents, Run};
 pub use fault::{Fault, FaultDevice, Faults, Odds};
-pub use file::{Costs, Driven, Durability, FileDevice, NoCommands, OpenError, Options, SharedFile};
+pub use file::{
+    Costs, Driven, Durability, FileDevice, NoCommands, OpenError, Options, SharedFile, CLAIMS,
+};
 pub use image::Image;
 pub use latency::{Extra, LatencyDevice};
 pub use memory::{MemoryDevice, Order};
