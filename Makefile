@@ -32,7 +32,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-durable-guest test-cores test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-crashes test-durable-guest test-cores test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ test-roce: setup ## nodes by UCX over verbs, in an emulated guest with Soft-RoCE
 test-durable: setup build ## Redis, Valkey, SQLite and PostgreSQL under --durable, killed HELIOSTAT_KILLS (500) times (not in `make test`)
 	verify/durable/setup.sh
 	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-500} $(RUN) verify/run.py $(abspath verify/durable) $(PYTEST_FLAGS)
+
+test-crashes: ## HELIOSTAT_CRASH_STATES (100,000) states in which a crash may leave a store (not in `make test`, which tries 10,000)
+	HELIOSTAT_CRASH_STATES=$${HELIOSTAT_CRASH_STATES:-100000} $(CARGO) test --quiet -p heliostat-backend-store --test crash -- --nocapture
 
 test-durable-guest: setup build ## Redis through losses of power in an emulated guest, HELIOSTAT_KILLS (5) times (not in `make test`)
 	$(RUN) verify/durable/power_loss.py
