@@ -32,7 +32,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-durable-guest test-cores test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build programs documents install uninstall package wheel sdist crates demo demo-cluster demo-durable demo-coprocessor test test-package test-rust test-loom test-programs test-container test-coprocessor test-durable test-crashes test-durable-guest test-cores test-nvme test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ test-kills: setup programs ## logs and queues in Rust, C and Python, and stores:
 	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-1000} $(CARGO) test -p heliostat-backend-log --test kill
 	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-1000} $(CARGO) test -p heliostatd --test store_killed
 	HELIOSTAT_KILLS=$${HELIOSTAT_KILLS:-1000} $(RUN) verify/run.py $(abspath verify/log/test_kills.py) $(PYTEST_FLAGS)
+
+test-crashes: ## HELIOSTAT_CRASH_STATES (100,000) states in which a crash may leave a store (not in `make test`, which tries 10,000)
+	HELIOSTAT_CRASH_STATES=$${HELIOSTAT_CRASH_STATES:-100000} $(CARGO) test --quiet -p heliostat-backend-store --test crash -- --nocapture
 
 test-durable-guest: setup build ## Redis through losses of power in an emulated guest, HELIOSTAT_KILLS (5) times (not in `make test`)
 	$(RUN) verify/durable/power_loss.py

@@ -16,7 +16,7 @@
 //!
 //! After a flush that failed, alone or as a part of a durable write, nothing is known of what had been
 //! written before, and the kernel and the disk may say of the next flush that all is well. So the
-//! device as a whole has failed then.
+//! device as a whole has failed then. A durable write that was refused before it wrote fails alone.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -37,6 +37,7 @@ mod lone;
 mod measure;
 mod new_file;
 mod open;
+mod operation;
 mod shared;
 
 pub use driven::{Driven, NoCommands};
@@ -44,7 +45,8 @@ use driver::Driver;
 pub use measure::{Costs, Durability};
 pub use new_file::NewFile;
 pub use open::{OpenError, Options};
-pub use shared::SharedFile;
+use operation::{is_refusal, judge, Operation, Zeroing};
+pub use shared::{SharedFile, CLAIMS};
 
 /// Bytes that are zeroed by one write.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -58,9 +60,13 @@ const OWNERS: u32 = 0o600;
 
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
+const EFAULT: i32 = 14;
 const EBUSY: i32 = 16;
 const EINVAL: i32 = 22;
+const EFBIG: i32 = 27;
+const ENOSPC: i32 = 28;
 const EOPNOTSUPP: i32 = 95;
+const EDQUOT: i32 = 122;
 
 /// A file or a disk.
 pub struct FileDevice {
@@ -69,6 +75,8 @@ pub struct FileDevice {
     depth: usize,
     is_direct: bool,
     is_disk: bool,
+    /// What is discarded is given back, and not zeroed instead.
+    gives_back: bool,
     namespace: Option<Namespace>,
     driven: Driven,
     durability: Durability,
@@ -89,18 +97,6 @@ pub struct FileDevice {
     failed: Option<BlockError>,
     /// Of a namespace: its disk, which nobody else mounts meanwhile.
     _beside: Option<OwnedFd>,
-}
-
-/// An operation under way.
-struct Operation {
-    token: u64,
-    request: Request,
-    /// Whether it is durable only after a flush that it shares.
-    needs_flush: bool,
-    /// Of a zeroing that is made by writes: bytes that are done.
-    zeroed: u64,
-    /// Whether zeroes are written since the device cannot do it by itself.
-    by_writes: bool,
 }
 
 /// The place of the flush that several durable writes share.
@@ -134,6 +130,7 @@ impl FileDevice {
             depth,
             is_direct: opened.is_direct,
             is_disk: opened.is_disk,
+            gives_back: true,
             namespace: opened.namespace,
             driven: opened.driven,
             durability: options.durability.unwrap_or(opened.durability),
@@ -173,6 +170,12 @@ impl FileDevice {
     /// The range is not the device's, something is under way, or a read or write failed.
     pub fn measure(&mut self, offset: u64, count: usize) -> Result<Costs, BlockError> {
         measure::measure(self, offset, count)
+    }
+
+    /// Has nothing given back to the device from now on: what is discarded is zeroed instead. The geometry says
+    /// no more that it reads as zero, so that who divides a long one divides it as a zeroing.
+    pub fn keep_discarded(&mut self) {
+        (self.gives_back, self.geometry.discard_zeroes) = (false, false);
     }
 
     fn under_way(&self) -> usize {
@@ -226,8 +229,12 @@ impl FileDevice {
             Request::Discard { offset, bytes } => {
                 requests.allocate(place, &file, (*offset, *bytes), Allocation::Discard)
             }
-            Request::Zero { offset, bytes } if !operation.by_writes => {
-                requests.allocate(place, &file, (*offset, *bytes), Allocation::Zero)
+            Request::Zero { offset, bytes } if operation.zeroing != Zeroing::Writes => {
+                let how = match operation.zeroing {
+                    Zeroing::Hole => Allocation::Discard,
+                    _ => Allocation::Zero,
+                };
+                requests.allocate(place, &file, (*offset, *bytes), how)
             }
             Request::Zero { offset, bytes } => {
                 let (done, offset) = (operation.zeroed, offset + operation.zeroed);
@@ -263,6 +270,7 @@ impl FileDevice {
             Request::Write { from, .. } => {
                 let written = judge(result, from.bytes);
                 if written.is_ok() && operation.needs_flush {
+                    operation.is_written = true;
                     self.written.push(place);
                     return None;
                 }
@@ -270,15 +278,17 @@ impl FileDevice {
             }
             Request::Flush | Request::Discard { .. } => Some(judge(result, 0)),
             Request::Zero { bytes, .. } => {
-                if operation.by_writes && result > 0 {
+                let by_writes = operation.zeroing == Zeroing::Writes;
+                if by_writes && result > 0 {
                     operation.zeroed += result as u64;
                 }
-                let is_refused = !operation.by_writes && result == -EOPNOTSUPP;
-                let is_done = !operation.by_writes || operation.zeroed >= *bytes;
-                if !is_refused && (result < 0 || is_done) {
-                    return Some(judge(result, 0));
-                }
-                operation.by_writes = true;
+                let next = match (operation.zeroing, -result) {
+                    (Zeroing::Call, EOPNOTSUPP) => Zeroing::Writes,
+                    (Zeroing::Writes, ENOSPC | EDQUOT) if !self.is_disk => Zeroing::Hole,
+                    (Zeroing::Writes, ..=0) if operation.zeroed < *bytes => Zeroing::Writes,
+                    _ => return Some(judge(result, 0)),
+                };
+                operation.zeroing = next;
                 self.waiting.push(place);
                 None
             }
@@ -292,11 +302,13 @@ impl FileDevice {
         completions: &mut Vec<Completion>,
     ) {
         if let Some(operation) = self.operations.get_mut(place).and_then(Option::take) {
-            let durable = match operation.request {
-                Request::Write { durable, .. } => durable,
+            let is_over = |error: &BlockError| match operation.request {
+                Request::Write { durable, .. } => {
+                    durable && (operation.is_written || !is_refusal(*error, self.is_direct))
+                }
                 ref request => matches!(request, Request::Flush),
             };
-            self.failed = self.failed.or(result.err().filter(|_| durable));
+            self.failed = self.failed.or(result.err().filter(is_over));
             self.free.push(place);
             completions.push(Completion { token: operation.token, result });
         }
@@ -324,9 +336,15 @@ impl Device for FileDevice {
         self.geometry.check(&request)?;
         let full = BeginError::Full { depth: self.depth };
         let place = self.free.pop().ok_or(full)?;
-        let by_writes = matches!(request, Request::Zero { .. }) && !self.is_disk;
-        let needs_flush = false;
-        let operation = Operation { token, request, needs_flush, zeroed: 0, by_writes };
+        let request = match request {
+            Request::Discard { offset, bytes } if !self.gives_back => {
+                Request::Zero { offset, bytes }
+            }
+            request => request,
+        };
+        let zeroing = if self.is_disk { Zeroing::Call } else { Zeroing::Writes };
+        let (needs_flush, is_written) = (false, false);
+        let operation = Operation { token, request, needs_flush, is_written, zeroed: 0, zeroing };
         // `place` came from `free`, which holds places of `operations` only.
         self.operations[place] = Some(operation);
         self.waiting.push(place);
@@ -374,15 +392,6 @@ impl Drop for FileDevice {
             let _ = self.requests.sleep(Some(DROP_WAIT / 10));
             self.collect(&mut completions);
         }
-    }
-}
-
-/// What a result says of an operation that should have moved so many bytes.
-fn judge(result: i32, bytes: usize) -> Result<(), BlockError> {
-    match usize::try_from(result) {
-        Err(_) => Err(BlockError::Device { errno: -result }),
-        Ok(moved) if moved < bytes => Err(BlockError::Short { moved: moved as u64 }),
-        Ok(_) => Ok(()),
     }
 }
 

@@ -49,6 +49,7 @@ pub use extents::{Extents, Run};
 pub use fault::{Fault, FaultDevice, Faults, Odds};
 pub use file::{
     Costs, Driven, Durability, FileDevice, NewFile, NoCommands, OpenError, Options, SharedFile,
+    CLAIMS,
 };
 pub use image::Image;
 pub use latency::{Extra, LatencyDevice};

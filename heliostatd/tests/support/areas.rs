@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use heliostat_backend_log::{Area as Range, Log, LogError, Options};
 use heliostat_stub_store::{
-    Area, AreaQueue, AreaRights, Device, Ended, Request, Spill, Store, StoreError, Way, WayWanted,
-    Why, OWN_USER,
+    Area, AreaKind, AreaQueue, AreaRights, Device, Ended, Request, Spill, Store, StoreError, Way,
+    WayWanted, Why, OWN_USER,
 };
 
 use super::await_that;
@@ -21,7 +21,8 @@ const SECTOR: usize = 4096;
 pub fn play() {
     play_with(|| {
         let store = Store::connect().unwrap();
-        let mut actor = Actor { store, areas: HashMap::new(), logs: HashMap::new(), stays: vec![] };
+        let (areas, logs, stays, queues) = Default::default();
+        let mut actor = Actor { store, areas, logs, stays, queues };
         move |words: &[&str]| actor.act(words).unwrap_or_else(|error| told(&error))
     });
 }
@@ -47,6 +48,8 @@ struct Actor {
     logs: HashMap<String, Log>,
     /// Devices with operations under way that nobody waits for.
     stays: Vec<Box<dyn Device>>,
+    /// Queues with one operation under way.
+    queues: HashMap<String, AreaQueue<()>>,
 }
 
 fn number(word: &str) -> u64 {
@@ -103,6 +106,14 @@ impl Actor {
                 let area = self.store.open_exclusive(OWN_USER, name, rights(may), way(by))?;
                 self.areas.insert(name.to_owned(), area);
             }
+            [what @ ("begin" | "finish" | "leave"), name, ref rest @ ..] => {
+                self.later(what, name, rest)?
+            }
+            ["create_log", name, bytes, by] => {
+                let new = self.store.create(name, number(bytes)).kind(AreaKind::Log);
+                self.areas.insert(name.to_owned(), new.way(way(by)).make()?);
+            }
+            ["claim", name] => return Ok(self.areas[name].claim_alone()?.to_string()),
             ["queue", name, count] => queued(&self.areas[name], number(count))?,
             ["way", name] => return Ok(self.way(name)),
             ["bytes", name] => return Ok(self.areas[name].bytes().to_string()),
@@ -132,6 +143,22 @@ impl Actor {
             _ => panic!("{words:?}"),
         }
         Ok("done".into())
+    }
+
+    /// A write that ends later, by a queue of its own.
+    fn later(&mut self, what: &str, name: &str, rest: &[&str]) -> Result<(), StoreError> {
+        if let ("begin", [bytes, value]) = (what, rest) {
+            let mut queue = self.areas[name].queue(1)?;
+            let bytes = vec![number(value) as u8; number(bytes) as usize];
+            queue.begin_write((), 0, &bytes, false)?;
+            self.queues.insert(name.to_owned(), queue);
+            return Ok(());
+        }
+        let mut queue = self.queues.remove(name).unwrap();
+        match what {
+            "finish" => queue.next(None)?.unwrap().result,
+            _ => Ok(()),
+        }
     }
 
     fn way(&self, name: &str) -> String {

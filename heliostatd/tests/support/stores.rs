@@ -17,8 +17,9 @@ use heliostat_backend_block::{Device, FileDevice, Options, Request as Asked};
 use heliostat_backend_store::StoreOnDevice;
 use heliostat_base::fd::OwnedFd;
 use heliostat_storefile::{Format, Identity};
+use rustix::process::Signal;
 
-use super::{await_that, no_starts, place, Client, WATCHDOG};
+use super::{await_that, no_starts, place, Client, Daemon, WATCHDOG};
 
 /// What sizes are multiples of in the stores of tests.
 pub const GRAIN: u64 = 4096;
@@ -106,6 +107,18 @@ fn zero(path: &Path) {
         device.reap(Some(WATCHDOG), &mut ended).unwrap();
     }
     assert_eq!(ended[0].result, Ok(()));
+}
+
+impl Daemon {
+    /// Stops it where it is, until it goes on.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// It goes on.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
 }
 
 /// What is answered.

@@ -1,7 +1,7 @@
 //! An area of bytes as a file: a disk that programs read and write at any offset.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use heliostat_stub_store::{Area, AreaRights, ListedArea, Store, WayWanted};
 
@@ -12,18 +12,39 @@ use crate::{Access, Bytes, Facts, File, NameFault};
 /// Bytes that are read or written as one piece.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Whose turn it is to write a part of a sector: one lock for each area, which all who have it open share.
+/// Who writes an area now. Who writes parts of sectors reads the rest of them first and writes that again, so
+/// nobody else writes meanwhile; those who write whole ones write together.
+#[derive(Default)]
+struct Turns(RwLock<()>);
+
+impl Turns {
+    /// Writes at its turn.
+    fn write<R>(&self, is_whole: bool, work: impl FnOnce() -> R) -> R {
+        match is_whole {
+            true => {
+                let _with_others = self.0.read().unwrap_or_else(PoisonError::into_inner);
+                work()
+            }
+            false => {
+                let _alone = self.0.write().unwrap_or_else(PoisonError::into_inner);
+                work()
+            }
+        }
+    }
+}
+
+/// Whose turn it is to write an area: for each of them, what all who have it open share.
 #[derive(Clone, Default)]
-pub(super) struct Writers(Arc<Mutex<HashMap<u64, Weak<Mutex<()>>>>>);
+pub(super) struct Writers(Arc<Mutex<HashMap<u64, Weak<Turns>>>>);
 
 impl Writers {
-    fn of(&self, generation: u64) -> Arc<Mutex<()>> {
+    fn of(&self, generation: u64) -> Arc<Turns> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lock) = known.get(&generation).and_then(Weak::upgrade) {
             return lock;
         }
         known.retain(|_, lock| lock.strong_count() > 0);
-        let lock = Arc::new(Mutex::new(()));
+        let lock = Arc::new(Turns::default());
         known.insert(generation, Arc::downgrade(&lock));
         lock
     }
@@ -95,8 +116,7 @@ impl File for AreaFile {
 
 struct OpenArea {
     area: Area,
-    /// Held by who writes parts of sectors.
-    writing: Arc<Mutex<()>>,
+    writing: Arc<Turns>,
 }
 
 impl OpenArea {
@@ -136,16 +156,17 @@ impl Bytes for OpenArea {
             return Err(NameFault::End);
         }
         let (start, bytes) = self.sectors(offset, count);
-        if (start, bytes) == (offset, count) {
-            self.area.write(offset, &from[..count])?;
-            return Ok(count);
-        }
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sectors = vec![0; bytes];
-        self.area.read(start, &mut sectors)?;
-        let at = (offset - start) as usize;
-        sectors[at..at + count].copy_from_slice(&from[..count]);
-        self.area.write(start, &sectors)?;
+        let is_whole = (start, bytes) == (offset, count);
+        self.writing.write(is_whole, || {
+            if is_whole {
+                return self.area.write(offset, &from[..count]);
+            }
+            let mut sectors = vec![0; bytes];
+            self.area.read(start, &mut sectors)?;
+            let at = (offset - start) as usize;
+            sectors[at..at + count].copy_from_slice(&from[..count]);
+            self.area.write(start, &sectors)
+        })?;
         Ok(count)
     }
 
@@ -156,7 +177,34 @@ impl Bytes for OpenArea {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::Barrier;
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn whole_sectors_are_written_together_and_never_while_parts_are() {
+        let (turns, inside) = (Turns::default(), AtomicUsize::new(0));
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            // Each waits for the other within its turn.
+            let whole = || turns.write(true, || barrier.wait().is_leader());
+            let other = scope.spawn(whole);
+            assert_ne!(whole(), other.join().unwrap());
+            let part = || {
+                turns.write(false, || {
+                    inside.store(1, SeqCst);
+                    barrier.wait();
+                    std::thread::sleep(Duration::from_millis(50));
+                    inside.store(0, SeqCst);
+                });
+            };
+            scope.spawn(part);
+            barrier.wait();
+            assert_eq!(turns.write(true, || inside.load(SeqCst)), 0);
+        });
+    }
 
     #[test]
     fn all_who_have_an_area_open_share_its_lock_and_none_is_left() {

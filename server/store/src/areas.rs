@@ -11,6 +11,7 @@ use heliostat_server_loop::{Event, Events};
 use heliostat_service_grant::Meter;
 
 use crate::disk::Disk;
+use crate::flushes::Flushes;
 use crate::job::Job;
 use crate::line::Line;
 use crate::message::StoreEvent;
@@ -27,6 +28,7 @@ pub struct Areas {
     /// By session and operation.
     by_operation: HashMap<(ObjectId, ObjectId), ObjectId>,
     pub(crate) line: Line,
+    pub(crate) flushes: Flushes,
     /// Ends of areas that are to become quiet.
     quiets: Vec<(ObjectId, u64)>,
     /// Seats of sessions that have ended with something at the device.
@@ -75,6 +77,7 @@ impl Areas {
             jobs: Table::lean(JOBS_MAX),
             by_operation: HashMap::new(),
             line: Line::default(),
+            flushes: Flushes::default(),
             quiets: Vec::new(),
             leaving: HashSet::new(),
             events,

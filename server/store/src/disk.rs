@@ -30,6 +30,13 @@ pub struct Part {
     pub bounce: Option<BounceId>,
 }
 
+impl Part {
+    /// Whether it is a flush, which ends nowhere.
+    pub fn is_flush(&self) -> bool {
+        self.end == 0
+    }
+}
+
 /// A device, and what it has.
 pub struct Disk {
     device: Box<dyn Device>,

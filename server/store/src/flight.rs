@@ -2,8 +2,8 @@
 
 use heliostat_abi::file::delegated::{OpKind, Way};
 use heliostat_abi::name::ObjectId;
-use heliostat_backend_block::BeginError;
-use heliostat_server_loop::{OperationId, Sessions};
+use heliostat_backend_block::{BeginError, Request};
+use heliostat_server_loop::{OperationId, Sessions, COST_MIN};
 
 use crate::areas::Areas;
 use crate::bounce::BounceId;
@@ -58,17 +58,40 @@ pub fn take_ended(sessions: &mut Sessions<Areas>, ended: &mut Vec<(Part, Result<
         return;
     }
     for (part, result) in ended.drain(..) {
-        let Some((id, under_way, is_over)) = sessions.engine.service.part_ended(&part, result)
-        else {
-            continue;
-        };
-        match is_over {
-            true => end(sessions, part.job),
-            false => set_flying(sessions, id, under_way),
+        match part.is_flush() {
+            true => flush_ended(sessions, part, result),
+            false => part_ended(sessions, &part, result),
         }
     }
     let number = sessions.engine.number;
     sessions.engine.service.answer_quiets(number);
+}
+
+fn part_ended(sessions: &mut Sessions<Areas>, part: &Part, result: Result<(), i32>) {
+    let ended = sessions.engine.service.part_ended(part, result);
+    let Some((id, under_way, is_over)) = ended else { return };
+    match is_over {
+        true => end(sessions, part.job),
+        false => set_flying(sessions, id, under_way),
+    }
+}
+
+/// A flush has ended for all whom it was for, and the next one begins for those that wait.
+fn flush_ended(sessions: &mut Sessions<Areas>, part: Part, result: Result<(), i32>) {
+    let mut its = sessions.engine.service.flushes.end();
+    for job in its.drain(..) {
+        part_ended(sessions, &Part { job, ..part }, result);
+    }
+    let (next, failed) = sessions.engine.service.begin_flush(its);
+    for id in &next {
+        match (failed, sessions.engine.service.jobs.get(*id).map(|job| job.id)) {
+            (None, Some(operation)) => set_flying(sessions, operation, 1),
+            _ => end(sessions, *id),
+        }
+    }
+    if failed.is_none() {
+        sessions.engine.service.flushes.begin_for(next);
+    }
 }
 
 /// Ends an operation that is over, and tells its session, if that is there still.
@@ -110,11 +133,17 @@ impl Areas {
         };
         if !job.is_paid {
             let meter = self.areas.get(&job.area).map(|area| &area.meter);
-            if let Some(Err(until_ns)) = meter.map(|meter| meter.take(job.bytes, now_ns)) {
+            if let Some(Err(until_ns)) = meter.map(|meter| meter.take(job.cost(), now_ns)) {
                 self.line.hold(until_ns);
                 return Begun::Passed;
             }
             job.is_paid = true;
+        }
+        if job.kind == OpKind::Fsync && self.flushes.is_under_way() {
+            self.line.spend(COST_MIN);
+            self.line.pop();
+            self.flushes.wait(id);
+            return Begun::Passed;
         }
         match self.begin_part(id) {
             Ok(begun) => begun,
@@ -153,6 +182,9 @@ impl Areas {
         }
         let job = self.jobs.get_mut(id).ok_or(libc::EIO)?;
         job.under_way += 1;
+        if part.is_flush() {
+            self.flushes.begin(id);
+        }
         let done = part.at + cost.covered;
         job.next = (done < job.bytes).then_some(done);
         let begun = Begun::Part(job.id, job.under_way);
@@ -199,5 +231,30 @@ impl Areas {
         let piece = job.pieces.at(part.at).ok_or(libc::EIO)?;
         let into = piece.offset as usize;
         buffer.memory.copy_to(buffer.at, &job.window, into, bytes).map_err(|_| libc::EFAULT)
+    }
+}
+
+impl Areas {
+    /// Begins the next flush for all that wait, in the memory of the last one's: which they are, and what
+    /// the device says where it begins none.
+    fn begin_flush(&mut self, last: Vec<ObjectId>) -> (Vec<ObjectId>, Option<i32>) {
+        let mut waiting = self.flushes.take_waiting(last);
+        // Those that were cut meanwhile are over.
+        waiting.retain(|id| self.jobs.get(*id).is_some());
+        let first = waiting.first().and_then(|id| self.jobs.get(*id).map(|job| (*id, job.area)));
+        let Some((job, area)) = first else { return (waiting, None) };
+        let part = Part { job, area, end: 0, at: 0, moved: 0, bounce: None };
+        let errno = match self.disk.failure() {
+            Some(errno) => Some(errno),
+            None => self.disk.begin(part, Request::Flush).err().map(|_| libc::EIO),
+        };
+        for id in &waiting {
+            let Some(job) = self.jobs.get_mut(*id) else { continue };
+            match errno {
+                None => (job.next, job.under_way) = (None, 1),
+                Some(errno) => job.cut(errno),
+            }
+        }
+        (waiting, errno)
     }
 }

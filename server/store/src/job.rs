@@ -7,6 +7,9 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::OperationId;
 
+/// What a flush takes of a rate: it moves nothing, and has the device work all the same.
+const FLUSH_COST_BYTES: u64 = 4096;
+
 /// An operation that was checked.
 pub struct Job {
     /// Which one it is on the loop.
@@ -38,6 +41,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// Bytes that it takes of its area's rate.
+    pub fn cost(&self) -> u64 {
+        match self.kind {
+            OpKind::Fsync => FLUSH_COST_BYTES,
+            _ => self.bytes,
+        }
+    }
+
     /// Whether nothing of it is under way, and nothing more begins.
     pub fn is_over(&self) -> bool {
         self.under_way == 0 && (self.next.is_none() || self.failed.is_some())

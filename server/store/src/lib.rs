@@ -18,6 +18,7 @@ mod areas;
 mod bounce;
 mod disk;
 mod flight;
+mod flushes;
 mod job;
 mod line;
 mod message;

@@ -2,13 +2,18 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::OpKind;
-use heliostat_backend_block::MemoryDevice;
+use heliostat_backend_block::{
+    BeginError, BlockError, Completion, Device, Extra, Geometry, LatencyDevice, MemoryDevice,
+    Request,
+};
 use heliostat_server_store::StoreOrder;
 use heliostat_service_grant::Meter;
-use support::{id, operation, piece, Loop, BOTH};
+use support::{errno, id, operation, piece, Loop, BOTH};
 
 const PART: u64 = 65_536;
 
@@ -105,4 +110,94 @@ fn a_session_whose_one_area_is_held_uses_another_one_meanwhile_and_a_new_rate_co
     }
     on.order(StoreOrder::Rate { area: id(1), meter: Meter::default() });
     assert_eq!(on.next(0).result, PART as i64);
+}
+
+/// A device that counts flushes: those under way, the most of them, all.
+struct Counting {
+    inner: LatencyDevice<MemoryDevice>,
+    flushes: Vec<u64>,
+    counts: Arc<[AtomicUsize; 2]>,
+}
+
+impl Counting {
+    fn new(flush: Duration) -> (Counting, Arc<[AtomicUsize; 2]>) {
+        let extra = Extra { flush, ..Extra::default() };
+        let inner = LatencyDevice::new(MemoryDevice::new(8 << 20), extra);
+        let counts = Arc::<[AtomicUsize; 2]>::default();
+        (Counting { inner, flushes: Vec::new(), counts: counts.clone() }, counts)
+    }
+}
+
+impl Device for Counting {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn depth(&self) -> usize {
+        self.inner.depth()
+    }
+
+    fn begin(&mut self, token: u64, request: Request) -> Result<(), BeginError> {
+        let is_flush = matches!(request, Request::Flush);
+        self.inner.begin(token, request)?;
+        if is_flush {
+            self.flushes.push(token);
+            self.counts[0].fetch_max(self.flushes.len(), SeqCst);
+            self.counts[1].fetch_add(1, SeqCst);
+        }
+        Ok(())
+    }
+
+    fn reap(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<(), BlockError> {
+        let before = completions.len();
+        let reaped = self.inner.reap(wait, completions);
+        let ended = &completions[before..];
+        self.flushes.retain(|token| ended.iter().all(|it| it.token != *token));
+        reaped
+    }
+}
+
+#[test]
+fn flushes_of_all_sessions_share_one_at_the_device_and_each_covers_what_came_before() {
+    let (device, counts) = Counting::new(Duration::from_millis(50));
+    let mut on = Loop::new(device, 2);
+    on.area(1, &[piece(0, 1 << 20)]);
+    let (many, one) = (on.open(0, 1, 1, BOTH), on.open(1, 2, 1, BOTH));
+    let (flush, mine) =
+        (operation(OpKind::Fsync, many, 0, &[]), operation(OpKind::Fsync, one, 0, &[]));
+    (0..100).for_each(|_| on.submit(0, &flush));
+    on.sweep(200);
+    let begun = counts[1].load(SeqCst);
+    assert_eq!(on.run(1, &mine), 0);
+    // One that had begun before is not its own.
+    assert_eq!((begun, counts[1].load(SeqCst)), (1, 2));
+    assert!((0..100).all(|_| on.next(0).result == 0));
+    assert_eq!(counts[0].load(SeqCst), 1, "one at a time");
+    assert!(counts[1].load(SeqCst) <= 4, "{counts:?}");
+    // Those that wait end with their handle, and the others go on.
+    (0..50).for_each(|_| on.submit(0, &flush));
+    on.submit(1, &mine);
+    on.sweep(200);
+    on.close(0, many);
+    assert_eq!(on.next(1).result, 0);
+    let results: Vec<i64> = (0..50).map(|_| on.next(0).result).collect();
+    let cut = results.iter().filter(|result| **result == errno(libc::ECANCELED)).count();
+    assert!(cut >= 49 && results.iter().all(|it| *it == 0 || *it == errno(libc::ECANCELED)));
+}
+
+#[test]
+fn a_flush_costs_its_areas_rate() {
+    let mut on = Loop::new(MemoryDevice::new(8 << 20), 1);
+    on.area_with(1, &[piece(0, 1 << 20)], Meter::new(0, 1 << 20));
+    let handle = on.open(0, 1, 1, BOTH);
+    let begun = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(on.run(0, &operation(OpKind::Fsync, handle, 0, &[])), 0);
+    }
+    // 100 of 4 KiB at 1 MiB a second, less what is passed at once.
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
 }

@@ -211,7 +211,11 @@ impl From<LogError> for Why {
 
 impl From<StoreError> for Why {
     fn from(error: StoreError) -> Why {
-        Why::Store(Box::new(error))
+        let is_in_use = |why| matches!(why, Refusal::HasAlone | Refusal::HasWriters);
+        match &error {
+            StoreError::NotDone(no) if is_in_use(no.why) => Why::Device(DeviceError::InUse),
+            _ => Why::Store(Box::new(error)),
+        }
     }
 }
 
@@ -248,3 +252,20 @@ impl fmt::Display for Why {
 }
 
 impl std::error::Error for OpenError {}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_stub_store::NotDone;
+
+    use super::*;
+
+    #[test]
+    fn an_area_that_others_write_is_in_use() {
+        for why in [Refusal::HasWriters, Refusal::HasAlone] {
+            let told = Why::from(StoreError::NotDone(NotDone::of(why, 0, 1)));
+            assert_eq!(told, Why::Device(DeviceError::InUse));
+        }
+        let full = StoreError::NotDone(NotDone::of(Refusal::NoRoom, 2, 1));
+        assert_eq!(Why::from(full.clone()), Why::Store(Box::new(full)));
+    }
+}

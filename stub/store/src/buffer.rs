@@ -10,7 +10,7 @@ use crate::opened::Opened;
 use crate::pages::PageRun;
 use crate::StoreError;
 
-/// Memory for operations on an area. It is kept until they have completed.
+/// Memory for operations on an area. Dropped meanwhile, it is nobody else's before they have completed.
 pub struct AreaBuffer {
     buffer: Buffer,
     place: Option<(Arc<Link>, PageRun)>,

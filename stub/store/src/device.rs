@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliostat_abi::store::{DurableBy, Way};
+use heliostat_abi::store::{DurableBy, StoreReply, StoreRequest, Way};
 use heliostat_backend_block::{
     AreaDevice, BeginError, BlockError, Completion, Device, Durability, Extents, FileDevice,
     Geometry, OpenError, Options, Request,
@@ -12,6 +12,7 @@ use heliostat_backend_block::{
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::range_lock::lock_for_reading;
 
+use crate::ask::AskStore;
 use crate::emulated::EmulatedDevice;
 use crate::opened::Opened;
 use crate::StoreError;
@@ -90,7 +91,20 @@ fn driven(
         DurableBy::DsyncAlone => Durability::DsyncAlone,
     });
     let options = Options { durability, ..options };
-    FileDevice::adopt(copy.into(), options).map_err(StoreError::NotDriven)
+    let mut driven = FileDevice::adopt(copy.into(), options).map_err(StoreError::NotDriven)?;
+    // A disk refuses what it does not take; a file would get holes, which its store may not want.
+    if !driven.is_disk() && !gives_back(opened)? {
+        driven.keep_discarded();
+    }
+    Ok(driven)
+}
+
+/// Whether the store gives back what is discarded.
+fn gives_back(opened: &Opened) -> Result<bool, StoreError> {
+    match opened.shared.control.ask_store(&StoreRequest::Store, &[])? {
+        (StoreReply::Store(info), _) => Ok(info.does_discard),
+        _ => Err(StoreError::Corrupt),
+    }
 }
 
 impl Device for AreaIo {

@@ -13,19 +13,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::{Completion as Ended, OpKind, Operation, Piece, Pieces};
-use heliostat_backend_block::{
-    BeginError, BlockError, Buffer, Completion, Device, Geometry, Request,
-};
+use heliostat_backend_block::{BeginError, BlockError, Completion, Device, Geometry, Request};
 use heliostat_stub_link::SharedError;
 
 use crate::error::of_link;
 use crate::link::Link;
 use crate::opened::Opened;
-use crate::pages::PageRun;
+use crate::part::{push_parts, Part};
 use crate::watched::Watch;
 
-/// Bytes that one operation moves.
-const PART_BYTES: u64 = 256 << 10;
 /// How soon it is tried again where other devices of the process have all places.
 const PAUSE: Duration = Duration::from_micros(50);
 /// How long a device that is dropped waits for what is under way.
@@ -51,18 +47,6 @@ struct Begun {
     token: u64,
     parts: usize,
     result: Result<(), BlockError>,
-}
-
-/// A part of an operation: what goes over the ring once.
-struct Part {
-    place: usize,
-    kind: OpKind,
-    offset: u64,
-    bytes: u64,
-    /// Where its bytes lie in this process.
-    buffer: Option<Buffer>,
-    /// Where they lie in the window, if they were given a place there.
-    run: Option<PageRun>,
 }
 
 impl EmulatedDevice {
@@ -166,6 +150,7 @@ impl EmulatedDevice {
             }
             self.link.give_back(run);
         }
+        part.kept.into_iter().for_each(|run| self.link.give_back(run));
         let Some(found) = self.operations.get_mut(part.place) else { return };
         let Some(begun) = found.as_mut() else { return };
         begun.parts -= 1;
@@ -224,6 +209,7 @@ impl Device for EmulatedDevice {
         let place = self.free.pop().ok_or(BeginError::Full { depth: self.operations.len() })?;
         let before = self.waiting.len();
         push_parts(&mut self.waiting, place, &request);
+        self.keep_pages(before);
         let parts = self.waiting.len() - before;
         self.operations[place] = Some(Begun { token, parts, result: Ok(()) });
         Ok(())
@@ -243,41 +229,47 @@ impl Device for EmulatedDevice {
     }
 }
 
-impl Drop for EmulatedDevice {
-    /// Places that the loop may still read or write are given to nobody else.
-    fn drop(&mut self) {
-        self.waiting.clear();
-        let (until, mut completions) = (Instant::now() + DROP_WAIT, Vec::new());
-        while self.failed.is_none() && !self.under_way.is_empty() && Instant::now() < until {
-            self.failed = self.collect(Some(DROP_WAIT / 10), &mut completions).err();
+impl EmulatedDevice {
+    /// Buffers of the window may be dropped while they are read or written: those that wait from a number on
+    /// keep their pages.
+    fn keep_pages(&mut self, from: usize) {
+        for part in self.waiting.iter_mut().skip(from) {
+            let own = part.buffer.as_ref().filter(|it| Arc::ptr_eq(&it.memory, &self.link.window));
+            part.kept = own.map(|buffer| self.link.keep(buffer.at, buffer.bytes));
+        }
+    }
+
+    /// Has the loop begin nothing more of what is under way.
+    fn cancel(&mut self) {
+        let tags: Vec<u64> = self.under_way.keys().copied().collect();
+        for argument in tags {
+            let (kind, object, pieces) = (OpKind::Cancel, self.opened.is.handle, Pieces::default());
+            let asked =
+                Operation { kind, object, offset: 0, tag: 0, timeout_us: 0, argument, pieces };
+            let Ok(tag) = self.link.connection.begin(&asked) else { return };
+            // Of no operation of this device's.
+            self.under_way.insert(tag, Part::plain(self.operations.len(), kind, 0, 0));
         }
     }
 }
 
-/// The parts of a request, which was checked.
-fn push_parts(parts: &mut VecDeque<Part>, place: usize, request: &Request) {
-    let (kind, offset, bytes, buffer) = match request {
-        Request::Read { offset, into } => (OpKind::Read, *offset, into.bytes as u64, Some(into)),
-        Request::Write { offset, from, durable: false } => {
-            (OpKind::Write, *offset, from.bytes as u64, Some(from))
+impl Drop for EmulatedDevice {
+    /// Pages that the loop may still read or write are given to nobody else before that has ended.
+    fn drop(&mut self) {
+        let waiting = self.waiting.drain(..).flat_map(|part| part.runs());
+        waiting.for_each(|run| self.link.give_back(run));
+        let mut completions = Vec::new();
+        let heard = self.watch.take().map(Watch::end).unwrap_or_default();
+        heard.iter().for_each(|ended| self.part_ended(ended, &mut completions));
+        if self.failed.is_none() {
+            self.cancel();
         }
-        Request::Write { offset, from, durable: true } => {
-            (OpKind::WriteDurable, *offset, from.bytes as u64, Some(from))
+        let until = Instant::now() + DROP_WAIT;
+        while self.failed.is_none() && !self.under_way.is_empty() && Instant::now() < until {
+            self.failed = self.collect(Some(DROP_WAIT / 10), &mut completions).err();
         }
-        Request::Flush => (OpKind::Fsync, 0, 0, None),
-        Request::Discard { offset, bytes } => (OpKind::Discard, *offset, *bytes, None),
-        Request::Zero { offset, bytes } => (OpKind::Zero, *offset, *bytes, None),
-    };
-    let Some(buffer) = buffer else {
-        let part = Part { place, kind, offset, bytes, buffer: None, run: None };
-        return parts.push_back(part);
-    };
-    let mut done = 0;
-    while done < bytes {
-        let here = PART_BYTES.min(bytes - done);
-        let buffer = Some(buffer.part(done as usize, here as usize));
-        let offset = offset + done;
-        parts.push_back(Part { place, kind, offset, bytes: here, buffer, run: None });
-        done += here;
+        for (tag, part) in self.under_way.drain() {
+            self.link.abandon(tag, part.runs().collect());
+        }
     }
 }

@@ -28,6 +28,7 @@ mod listing;
 mod news;
 mod opened;
 mod pages;
+mod part;
 mod queue;
 mod transfer;
 mod waited;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heliostat_abi::store::reply::NO_MORE;
 use heliostat_abi::store::{AreaRights, OpenedArea, StoreReply, StoreRequest, Way};
-use heliostat_backend_block::{BlockError, Extents, Run};
+use heliostat_backend_block::{BlockError, Extents, Run, CLAIMS};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::range_lock::{is_locked, lock_for_reading};
 
@@ -69,9 +69,6 @@ impl Opened {
         Extents::new(runs).ok_or(StoreError::Corrupt)
     }
 }
-
-/// Where claims to be alone lie, each at the area's first byte behind this one: beyond every device.
-const CLAIMS: u64 = 1 << 62;
 
 impl Opened {
     /// See `Area::claim_alone`. The claim is a reader's lock, which only asking makes a claim; it goes

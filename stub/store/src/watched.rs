@@ -82,6 +82,19 @@ impl Watch {
         self.heard.state().expected.remove(&tag);
     }
 
+    /// Ends, and tells what it has heard that nobody has taken.
+    pub(crate) fn end(mut self) -> Vec<Completion> {
+        self.join();
+        std::mem::take(&mut self.heard.state().arrived)
+    }
+
+    fn join(&mut self) {
+        self.heard.state().is_over = true;
+        self.heard.news.notify_all();
+        // It ends within one look.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+
     /// Takes a completion, and waits for the first for so long, or not at all.
     ///
     /// # Errors
@@ -149,9 +162,6 @@ impl Heard {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.heard.state().is_over = true;
-        self.heard.news.notify_all();
-        // It ends within one look.
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.join();
     }
 }

@@ -24,6 +24,10 @@ impl FileDevice {
         }
         let Some(result) = self.call(place) else { return false };
         self.waiting.clear();
+        let result = match result {
+            Ok(()) if self.is_to_flush(place) => self.flush(),
+            result => result,
+        };
         self.complete(place, result, completions);
         true
     }
@@ -41,7 +45,8 @@ impl FileDevice {
         }
     }
 
-    /// Makes the only operation there is by a system call; `None` where that is none for one.
+    /// Makes the only operation there is by a system call, but for a flush after it; `None` where that is none
+    /// for one.
     fn call(&self, place: usize) -> Option<Result<(), BlockError>> {
         let operation = self.operations.get(place)?.as_ref()?;
         let by_flush = self.flushes_after(true);
@@ -51,14 +56,20 @@ impl FileDevice {
             }
             Request::Write { offset, from, durable } => {
                 let manner = if *durable && !by_flush { Manner::Durable } else { Manner::Plain };
-                let written = self.transfer(Direction::Write, *offset, from, manner);
-                Some(
-                    written.and_then(|()| if *durable && by_flush { self.flush() } else { Ok(()) }),
-                )
+                Some(self.transfer(Direction::Write, *offset, from, manner))
             }
             Request::Flush => Some(self.flush()),
             Request::Discard { .. } | Request::Zero { .. } => None,
         }
+    }
+
+    /// Whether the only operation there is, which is done, is a write that a flush is to make durable.
+    fn is_to_flush(&mut self, place: usize) -> bool {
+        let by_flush = self.flushes_after(true);
+        let Some(Some(operation)) = self.operations.get_mut(place) else { return false };
+        operation.is_written =
+            by_flush && matches!(operation.request, Request::Write { durable: true, .. });
+        operation.is_written
     }
 
     pub(super) fn transfer(

@@ -20,6 +20,9 @@ use rustix::fs::{Mode, OFlags};
 use super::open;
 use super::{FileDevice, OpenError, Options};
 
+/// Where claims lie of those who are the only ones to write something, each at its first byte behind this one:
+/// beyond every device. A program makes its claim itself, and only where nobody has one.
+pub const CLAIMS: u64 = 1 << 62;
 /// Where marks of those lie who have something alone: beyond every device, and beyond other marks there.
 const ALONE: u64 = (1 << 62) | (1 << 61);
 
@@ -112,6 +115,15 @@ impl SharedFile {
     /// The kernel does not tell.
     pub fn is_granted_alone(&self, first: u64) -> Result<bool, OpenError> {
         self.is_granted(&[(ALONE + first, 1)])
+    }
+
+    /// Whether somebody to whom this was granted has claimed to be the only one who writes what begins at an
+    /// offset.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn is_claimed(&self, first: u64) -> Result<bool, OpenError> {
+        self.is_granted(&[(CLAIMS + first, 1)])
     }
 
     /// Whether somebody has been granted some of these ranges and has not closed the last copy.

@@ -175,6 +175,63 @@ fn after_a_flush_that_failed_nothing_is_said_to_be_durable() {
 }
 
 #[test]
+fn a_durable_write_that_was_refused_fails_alone_and_its_flush_that_failed_does_not() {
+    let write = || Request::Write { offset: 0, from: page(1), durable: true };
+    let refused = [ENOSPC, EDQUOT, EFBIG, EINVAL, EFAULT];
+    let refused = refused.map(|errno| BlockError::Device { errno });
+    for error in refused.into_iter().chain([BlockError::Short { moved: 512 }]) {
+        for is_written in [false, true] {
+            let place = Place::new(MIB);
+            let (mut device, mut taken) = (place.open(Options::default()), Vec::new());
+            device.is_direct = true;
+            device.begin(1, write()).unwrap();
+            let under_way = device.waiting.pop().unwrap();
+            device.operations[under_way].as_mut().unwrap().is_written = is_written;
+            device.complete(under_way, Err(error), &mut taken);
+            assert_eq!(taken, [Completion { token: 1, result: Err(error) }]);
+            device.begin(2, Request::Flush).unwrap();
+            let reaped = device.reap(Some(Duration::from_secs(1)), &mut taken);
+            assert_eq!(reaped, if is_written { Err(error) } else { Ok(()) }, "{error}");
+        }
+    }
+}
+
+/// Places that a file has on its disk.
+fn blocks(place: &Place) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&place.0).unwrap())
+}
+
+#[test]
+fn nothing_is_given_back_where_that_is_not_wanted_and_discarded_bytes_are_zero() {
+    for options in all_options() {
+        let place = Place::new(MIB);
+        let mut device = place.open(options);
+        device.keep_discarded();
+        let before = blocks(&place);
+        perform(&mut device, Request::Write { offset: 0, from: page(9), durable: true }).unwrap();
+        perform(&mut device, Request::Discard { offset: 0, bytes: MIB / 2 }).unwrap();
+        assert_eq!(first_bytes(&mut device, 2), [0, 0], "{options:?}");
+        assert!(!device.geometry().discard_zeroes && blocks(&place) >= before, "{options:?}");
+    }
+}
+
+#[test]
+fn a_file_without_room_for_zeroes_gets_a_hole_instead() {
+    let place = Place::new(MIB);
+    let mut device = place.open(Options::default());
+    perform(&mut device, Request::Write { offset: 0, from: page(9), durable: true }).unwrap();
+    device.begin(1, Request::Zero { offset: 0, bytes: 8192 }).unwrap();
+    // The kernel's answer, as it would be.
+    let under_way = device.waiting.pop().unwrap();
+    assert_eq!(device.go_on(under_way, -ENOSPC), None);
+    let ended = complete(&mut device, 1);
+    if ended[0].result == Err(BlockError::Device { errno: EOPNOTSUPP }) {
+        return eprintln!("skipped: the file system makes no holes");
+    }
+    assert_eq!((ended[0].result, first_bytes(&mut device, 2)), (Ok(()), vec![0, 0]));
+}
+
+#[test]
 fn what_is_not_the_devices_or_not_aligned_is_refused() {
     let place = Place::new(MIB);
     let mut device = place.open(Options::default());

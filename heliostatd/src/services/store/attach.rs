@@ -187,7 +187,8 @@ impl Daemon {
     pub(super) fn give_loops_device(&mut self) {
         let store = &self.services.store;
         let (Some(open), Some(loops)) = (store.open(), &store.loops) else { return };
-        if let Err(error) = loops.give_device(&open.file, open.facts.durable_by) {
+        let does_discard = open.numbers.does_discard;
+        if let Err(error) = loops.give_device(&open.file, open.facts.durable_by, does_discard) {
             warn!(%error, "server loops have no device: operations on areas fail");
         }
     }

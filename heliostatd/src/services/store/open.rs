@@ -81,7 +81,7 @@ impl Daemon {
     /// Why a handle is not to be had because of programs that are older than this control plane, and have
     /// the area directly: no session here knows of them, but the kernel's locks tell.
     fn strangers(&mut self, before: Option<AreaView>, opening: &Opening) -> Option<No> {
-        let (before, open) = (before?, self.services.store.open()?);
+        let (before, open) = (before?, self.services.store.open_mut()?);
         let rights = opening.rights;
         let changes = rights.have(AreaRights::WRITE) || rights.have(AreaRights::MANAGE);
         let is_alone = opening.alone.shuts_out();
@@ -91,8 +91,10 @@ impl Daemon {
         {
             return Some(Why::HasAlone.into());
         }
+        let writes_log =
+            rights.have(AreaRights::WRITE) && open.has_stranger_writer(before.generation);
         let has_strangers = is_alone && before.direct == 0 && open.is_granted(before.generation, 0);
-        has_strangers.then(|| NotDone::of(Why::HasWriters, 0, 1).into())
+        (writes_log || has_strangers).then(|| NotDone::of(Why::HasWriters, 0, 1).into())
     }
 
     fn open_handle(

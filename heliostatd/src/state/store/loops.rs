@@ -79,15 +79,24 @@ impl StoreLoops {
         self.loops.as_ref().map_or(0, |loops| loops.each().len())
     }
 
-    /// Gives each loop a device of its own on the store's open file.
+    /// Gives each loop a device of its own on the store's open file. What programs discard is given back
+    /// only where the store gives back.
     ///
     /// # Errors
     /// There are no more descriptors, or the kernel has no ring.
-    pub fn give_device(&self, file: &SharedFile, durable_by: DurableBy) -> Result<(), OpenError> {
+    pub fn give_device(
+        &self,
+        file: &SharedFile,
+        durable_by: DurableBy,
+        does_discard: bool,
+    ) -> Result<(), OpenError> {
         let options = Options { durability: Some(durability(durable_by)), ..Options::default() };
         let opened = (0..self.count()).map(|_| file.device(options));
         let devices = opened.collect::<Result<Vec<FileDevice>, OpenError>>()?;
-        for (number, device) in devices.into_iter().enumerate() {
+        for (number, mut device) in devices.into_iter().enumerate() {
+            if !does_discard {
+                device.keep_discarded();
+            }
             self.order(number, StoreOrder::Device(Box::new(device)));
         }
         Ok(())

@@ -45,6 +45,8 @@ pub struct OpenStore {
     pub recovering: Recovering,
     /// Areas that are written down as distrusted, by generation.
     pub distrusted: HashSet<u64>,
+    /// Logs that a program writes which is older than this control plane, by generation.
+    pub claimed: HashSet<u64>,
     /// Areas that loops know.
     pub known: HashSet<ObjectId>,
     /// Loops that have something under way behind the new end of an area.
@@ -65,6 +67,8 @@ impl OpenStore {
         let pieces = areas.iter().map(|it| (it.area.generation, it.pieces.clone())).collect();
         let distrusted = areas.iter().filter(|it| it.area.rights & DISTRUSTED != 0);
         let distrusted = distrusted.map(|it| it.area.generation).collect();
+        let claimed = areas.iter().filter(|it| is_claimed(&file, it));
+        let claimed = claimed.map(|it| it.area.generation).collect();
         let stored = areas.iter().filter_map(|area| stored(area, &holder)).collect();
         OpenStore {
             place,
@@ -75,6 +79,7 @@ impl OpenStore {
             failed: None,
             recovering: Recovering::default(),
             distrusted,
+            claimed,
             known: HashSet::new(),
             unquiet: HashMap::new(),
             pieces,
@@ -148,6 +153,19 @@ impl OpenStore {
         self.file.is_granted_alone(first.offset).unwrap_or(true)
     }
 
+    /// Whether a program that is older than this control plane writes the log in an area, and so is the only
+    /// one. What its session had asked for has ended with the control plane before; its claim has not.
+    pub fn has_stranger_writer(&mut self, generation: u64) -> bool {
+        let Some(first) = self.pieces(generation).first().copied() else { return false };
+        let is_left = self.claimed.contains(&generation)
+            // Where the kernel does not tell nobody is let in.
+            && self.file.is_claimed(first.offset).unwrap_or(true);
+        if !is_left {
+            self.claimed.remove(&generation);
+        }
+        is_left
+    }
+
     /// What people are told of it.
     pub fn info(&self, direct_max: usize) -> StoreInfo {
         let Facts { identity, bytes, data_bytes, areas_max, grain_bytes, .. } = self.facts;
@@ -175,6 +193,13 @@ impl OpenStore {
             text: self.place.clone(),
         }
     }
+}
+
+/// Whether a program has a claim on a log that was found: nobody could ask this control plane for it yet.
+fn is_claimed(file: &SharedFile, found: &FoundArea) -> bool {
+    let first = found.pieces.first().filter(|_| found.area.kind != Kind::Raw);
+    // Where the kernel does not tell it is asked again.
+    first.is_some_and(|first| file.is_claimed(first.offset).unwrap_or(true))
 }
 
 /// An area as the service knows it. One whose name or rights no request could have is another
