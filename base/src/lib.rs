@@ -17,6 +17,7 @@ pub mod fd;
 pub mod flush_ring;
 pub mod futex;
 pub mod guarded;
+pub mod load;
 pub mod lock;
 pub mod looking;
 pub mod mapping;
