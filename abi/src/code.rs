@@ -224,7 +224,7 @@ numbered! {
     /// Why a call of a program that asked for offload was made by its own thread all the same.
     Unoffloaded: u8 {
         None = 0 => "made on a kernel core",
-        Dearer = 100 => "measured here, the plain call is cheaper than one on a kernel core",
+        Dearer = 100 => "the plain call is cheaper here, as measured, or no core is spare",
         Waits = 101 => "the call would wait, and a thread waits by itself, so that signals reach it",
         Late = 102 => "no kernel core took the call in time",
         NoLine = 103 => "the thread has no line: all are taken, or a handler interrupted a call",

@@ -29,6 +29,20 @@ pub fn cycles() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// One moment by both clocks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Moment {
+    ns: u64,
+    cycles: u64,
+}
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Moment {
+        Moment { ns: monotonic_ns(), cycles: cycles() }
+    }
+}
+
 /// How fast the cycle counter runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CycleRate {
@@ -56,6 +70,17 @@ impl CycleRate {
         CycleRate { cycles_per_us: passed as f64 * 1e3 / (now_ns - start_ns) as f64 }
     }
 
+    /// The rate by what has passed since an earlier moment, which should lie milliseconds back: without
+    /// waiting for anything. That of the machine at 1 GHz where nothing has passed.
+    pub fn since(earlier: Moment) -> CycleRate {
+        let now = Moment::now();
+        let (ns, passed) = (now.ns - earlier.ns, now.cycles.wrapping_sub(earlier.cycles));
+        match ns {
+            0 => CycleRate { cycles_per_us: 1e3 },
+            ns => CycleRate { cycles_per_us: passed as f64 * 1e3 / ns as f64 },
+        }
+    }
+
     /// Converts a difference of [`cycles`] to nanoseconds.
     pub fn to_ns(self, cycles: u64) -> f64 {
         cycles as f64 * 1e3 / self.cycles_per_us
@@ -75,6 +100,15 @@ mod tests {
     fn the_monotonic_clock_never_goes_back() {
         let first = monotonic_ns();
         assert!(monotonic_ns() >= first);
+    }
+
+    #[test]
+    fn a_rate_by_what_has_passed_is_the_machines() {
+        let began = Moment::now();
+        let measured = CycleRate::measure();
+        let found = CycleRate::since(began);
+        let ratio = found.cycles_per_us / measured.cycles_per_us;
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
     }
 
     #[test]

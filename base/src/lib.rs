@@ -19,6 +19,7 @@ pub mod futex;
 pub mod guarded;
 #[cfg(not(loom))] // its words are those of one thread
 pub mod heap;
+pub mod load;
 pub mod lock;
 pub mod looking;
 pub mod mapping;

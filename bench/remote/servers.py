@@ -101,14 +101,23 @@ def wrk(far: Far, name: str, start: Callable[[Run], int]) -> Workload:
 
 
 def httperf(far: Far, name: str, start: Callable[[Run], int]) -> Workload:
-    """A connection for each request, faster than any of these servers answers: what counts is replies in a second."""
+    """A connection for each request, one after the other: the next begins when the last has its reply.
+
+    At a rate that no server keeps up with httperf measures itself: it has 1,024 descriptors, what does not fit into
+    them or the server's backlog fails or waits a second for its next SYN, and with `--hog` it binds ports of its own
+    choice, each of them once in a minute, and stands still when it has had all.
+    """
 
     def sample(_: Run, port: int) -> float:
         count = QUICK_CONNECTIONS if far.bench.quick else CONNECTIONS
-        words = ["httperf", "--hog", "--server", far.clients.address, "--port", port, "--uri", "/small.txt", "--num-conns", count,
-                 "--rate", 20_000, "--timeout", 10]  # fmt: skip
-        # Its own reply rate is of whole intervals of 5 s.
-        said = far.run_there(words)
-        return number(r"replies (\d+) test-duration", said) / number(r"test-duration ([\d.]+)", said)
+        words = ["httperf", "--server", far.clients.address, "--port", port, "--uri", "/small.txt", "--num-conns", count, "--timeout", 10]
+        return replies_per_second(far.run_there(words))
 
     return Workload(f"httperf on {name}, a connection a request", "replies/s", start, sample)
+
+
+def replies_per_second(said: str) -> float:
+    """By what httperf printed; its own reply rate is of whole intervals of 5 s. Failed connections make no rate."""
+    if failed := number(r"Errors: total (\d+)", said):
+        raise RuntimeError(f"httperf: {failed:.0f} connections failed: {said[-500:]}")
+    return number(r"replies (\d+) test-duration", said) / number(r"test-duration ([\d.]+)", said)

@@ -245,12 +245,25 @@ def test_a_killed_program_is_gone_with_its_executor(harness):
     assert not Path(f"/proc/{found.pid}/task").exists()
 
 
+# Calls for so long that their rule is judged, and a few that are caught anyway; it says how many there were.
+STATS = """
+import os, time
+until, calls = time.monotonic() + 1, 0
+while time.monotonic() < until:
+    for _ in range(100): os.stat('/')
+    os.close(os.open('/', os.O_RDONLY))
+    calls += 102
+print('done', calls, flush=True)
+time.sleep(60)
+"""
+
+
 def test_explain_tells_groups_and_reasons(harness):
-    code = "import os, time\nfor _ in range(20000): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
-    found = start(harness, [sys.executable, "-c", code], groups="metadata")
+    found = start(harness, [sys.executable, "-c", STATS], groups="metadata")
     kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
     told = harness.call("explain", str(found.pid))
-    assert "offload of metadata: " in told and "measured here" in told, told
+    # Nothing is measured where no core is spare.
+    assert "offload of metadata: " in told and ("measured here" in told or "no core is spare" in told), told
 
 
 def test_calls_are_made_by_executors_where_that_is_asked_for(harness):
@@ -262,14 +275,15 @@ def test_calls_are_made_by_executors_where_that_is_asked_for(harness):
 
 
 def test_calls_that_the_rule_makes_plainly_are_not_looked_at(harness):
-    code = "import os, time\nfor _ in range(100000): os.stat('/')\nprint('done', flush=True)\ntime.sleep(60)"
-    found = start(harness, [sys.executable, "-c", code], groups="metadata")
+    found = start(harness, [sys.executable, "-c", STATS], groups="metadata")
     kernel_view.wait_until(lambda: "done" in found.output(), 60, "its calls")
     told = json.loads(harness.call("explain", str(found.pid), "--json"))["offloaded"]["metadata"]
     if 0 < told["offloaded_ns"] <= told["plain_ns"] * 0.95:
         pytest.skip(f"offload pays here: {told}")
-    # Counted are those until the judgement was told; the others have passed by the gate.
-    assert 2048 <= told["plain"] + told["offloaded"] < 10000, told
+    # Counted are those until the judgement was told, some 20 ms after the start; the others have passed by the gate.
+    calls = int(found.output().split()[1])
+    assert 2048 <= told["plain"] + told["offloaded"] < calls / 2, (told, calls)
+
 
 
 # Each says who wrote: the kernel lets a thread write these for itself alone, or not at all.

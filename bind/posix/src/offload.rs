@@ -49,7 +49,8 @@ pub fn begin() -> bool {
     let memory: &'static Unforked = Box::leak(Box::new(memory));
     let _ = MEMORY.set(memory);
     let requests = Requests::new(memory);
-    offload::enable(Program { request, cores: cores(), requests, start, make: make::make });
+    let (make, make_timed) = (make::make, make::make_timed);
+    offload::enable(Program { request, cores: cores(), requests, start, make, make_timed });
     offload::is_on()
 }
 

@@ -14,28 +14,27 @@
 //! It is off unless the program was started with it, and ends for good when threads of the process may
 //! no longer have the same rights, filter or descriptors.
 
+mod asking;
+mod by_rule;
 pub mod calls;
 pub mod executors;
 pub mod gates;
 mod lines;
 mod rule;
+mod spare;
 mod told;
 
 use std::sync::OnceLock;
 
 use heliostat_abi::code::Unoffloaded;
 use heliostat_abi::offload::{Group, Request};
-use heliostat_base::call;
-use heliostat_base::clock::cycles;
-use heliostat_base::spin::{pause, Spin};
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_base::sync::{AtomicBool, AtomicU32};
-use heliostat_ring::request::{Answer, Asked, Requests, Stamp};
+use heliostat_ring::request::{Asked, Requests};
 
 use crate::owner;
-use crate::thread::Critical;
 use calls::{Judged, Judgement};
-use rule::{Way, RULES};
+use rule::{Rule, RULES};
 
 pub use told::{before_exit, pass};
 
@@ -43,16 +42,6 @@ pub use told::{before_exit, pass};
 const WAITS: u32 = 0;
 const PLAIN: u32 = 1;
 const PART: u32 = 1 << 31;
-
-/// A call that nobody has taken is withdrawn after so long, some 40 us: the executor is waking up, or
-/// its core is another's.
-const LATE_CYCLES: u64 = 100_000;
-/// The same where nothing is measured, some 0.4 ms: calls are to go there though the core is shared.
-const LATE_CYCLES_ALWAYS: u64 = 1_000_000;
-/// For so long a thread looks without giving its core away, some 2 us.
-const EAGER_CYCLES: u64 = 5_000;
-/// Who waits for a call that is being made looks for so long before it sleeps, some 20 us.
-const LOOK_CYCLES: u64 = 50_000;
 
 /// What became of a call that was made without waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +71,8 @@ pub struct Program {
     pub start: fn(usize) -> bool,
     /// Makes a call without waiting. Without allocation and thread-local memory.
     pub make: fn(&Asked) -> Made,
+    /// The same, and how many cycles the call itself took.
+    pub make_timed: fn(&Asked) -> (Made, u64),
 }
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
@@ -94,7 +85,12 @@ static OUT: AtomicU32 = AtomicU32::new(0);
 /// Switches it on. Once, before the program runs.
 pub fn enable(program: Program) {
     let is_asked = program.request.is_any() && !program.cores.is_empty();
+    let is_measured = !program.request.is_always();
     if PROGRAM.set(program).is_ok() {
+        if is_measured {
+            spare::begin();
+        }
+        told::begin();
         gates::set();
         IS_ON.store(is_asked, Relaxed);
     }
@@ -104,7 +100,7 @@ pub fn enable(program: Program) {
 fn is_open(group: Group) -> bool {
     let Some(request) = program().map(|program| &program.request) else { return false };
     let is_out = OUT.load(Relaxed) & 1 << group as usize != 0;
-    let is_plain = !request.is_always() && RULES[group as usize].is_plain();
+    let is_plain = spare::is_young() || (!request.is_always() && RULES[group as usize].is_plain());
     request.has(group) && !is_out && !is_plain
 }
 
@@ -138,12 +134,13 @@ pub enum Answered {
     Rest(u32),
 }
 
-/// Whether a group is made plainly for now, as measured; then the call is counted, and nothing else is to
-/// be done, until its gate is shut.
+/// Whether a group is made plainly for now, as measured, or as one of the first calls; then the call is
+/// counted, and nothing else is to be done, until its gate is shut.
 #[inline]
 pub fn is_dearer(judged: &Judged) -> bool {
     let is_measured = !program().is_some_and(|program| program.request.is_always());
-    let is_dearer = is_measured && RULES[judged.group as usize].is_plain();
+    let rule = &RULES[judged.group as usize];
+    let is_dearer = is_measured && (rule.is_plain() || rule.warms());
     if is_dearer {
         told::count(judged.group, Unoffloaded::Dearer);
     }
@@ -159,118 +156,12 @@ pub fn answer(judged: &Judged, asked: &Asked, entered: u64) -> Answered {
     if is_out || owner::is_vfork_child() {
         return Answered::Plainly;
     }
-    let way = match program.request.is_always() {
-        true => Way::Offloaded,
-        false => RULES[judged.group as usize].way(),
+    let (answered, why) = match program.request.is_always() {
+        true => asking::offloaded(program, asked, entered, asking::LATE_CYCLES_ALWAYS),
+        false => by_rule::answer(program, judged.group, asked, entered),
     };
-    let (answered, why) = match way {
-        Way::Plain => (Answered::Plainly, Unoffloaded::Dearer),
-        Way::PlainSample(_) => {
-            (plain_sample(program, judged.group, way, asked), Unoffloaded::Dearer)
-        }
-        Way::Offloaded => offloaded(program, asked, entered),
-        Way::OffloadedSample(_) => {
-            let began = cycles();
-            let (answered, why) = offloaded(program, asked, entered);
-            let took = (why == Unoffloaded::None).then(|| cycles().wrapping_sub(began));
-            sampled(judged.group, way, took);
-            (answered, why)
-        }
-    };
-    if why == Unoffloaded::Late {
-        RULES[judged.group as usize].late(cycles());
-    }
     told::count(judged.group, why);
     answered
-}
-
-/// Makes a call in its own thread as an executor would, to know what that takes.
-#[cold]
-fn plain_sample(program: &Program, group: Group, way: Way, asked: &Asked) -> Answered {
-    // As in an executor no signal of the call's own comes between: one that fails so is not made again.
-    let before = call::signal_mask(libc::SIG_BLOCK, Some(OF_WRITES));
-    let began = cycles();
-    let made = (program.make)(asked);
-    let took = cycles().wrapping_sub(began);
-    call::signal_mask(libc::SIG_SETMASK, Some(before));
-    let answered = match made {
-        Made::Result(result) => Answered::Done(result),
-        Made::Part(bytes) => Answered::Rest(bytes),
-        Made::Signals(errno) => Answered::Done(-i64::from(errno)),
-        Made::Waits | Made::Plain => Answered::Plainly,
-    };
-    sampled(group, way, matches!(answered, Answered::Done(_)).then_some(took));
-    answered
-}
-
-/// The signals that failed writes send to their own thread.
-const OF_WRITES: u64 = 1 << (libc::SIGPIPE - 1) | 1 << (libc::SIGXFSZ - 1);
-
-fn sampled(group: Group, way: Way, took: Option<u64>) {
-    if RULES[group as usize].sampled(way, took, cycles()) {
-        told::judged(group);
-    }
-}
-
-/// Asks an executor for a call and waits for its answer; the reason where there is none.
-fn offloaded(program: &Program, asked: &Asked, entered: u64) -> (Answered, Unoffloaded) {
-    let requests = &program.requests;
-    let Some(line) = lines::mine(requests) else { return (Answered::Plainly, Unoffloaded::NoLine) };
-    let executor = line % program.cores.len();
-    if !executors::ensure(program, executor) {
-        return (Answered::Plainly, Unoffloaded::Ended);
-    }
-    let is_stamped = executors::IS_STAMPED.load(Relaxed);
-    if is_stamped {
-        requests.stamp(line, Stamp::Entered, entered);
-    }
-    let _critical = Critical::enter();
-    if !requests.is_idle(line) {
-        // A handler came between, and jumped out of its own call.
-        return (Answered::Plainly, Unoffloaded::NoLine);
-    }
-    requests.ask(line, asked);
-    if is_stamped {
-        requests.stamp(line, Stamp::Asked, cycles());
-    }
-    requests.submit(executor, line);
-    let late = if program.request.is_always() { LATE_CYCLES_ALWAYS } else { LATE_CYCLES };
-    let answer = await_answer(requests, line, late);
-    if is_stamped {
-        requests.stamp(line, Stamp::Seen, cycles());
-    }
-    match answer {
-        Some(Answer::Result(result)) => (Answered::Done(result), Unoffloaded::None),
-        Some(Answer::Refused(part)) if part & PART != 0 => {
-            (Answered::Rest(part & !PART), Unoffloaded::None)
-        }
-        Some(Answer::Refused(_)) => (Answered::Plainly, Unoffloaded::Waits),
-        None => (Answered::Plainly, Unoffloaded::Late),
-    }
-}
-
-/// Looks for the answer, then sleeps for it; `None` when nobody took the call, which is withdrawn.
-fn await_answer(requests: &Requests, line: usize, late_cycles: u64) -> Option<Answer> {
-    let began = cycles();
-    let mut spin = Spin::new();
-    loop {
-        if let Some(answer) = requests.look(line) {
-            return Some(answer);
-        }
-        let passed = cycles().wrapping_sub(began);
-        if passed > late_cycles && requests.withdraw(line) {
-            return None;
-        }
-        if passed > late_cycles + LOOK_CYCLES {
-            // It is being made, by a disk perhaps; only its answer ends this.
-            requests.sleep_for_answer(line, None);
-            continue;
-        }
-        match passed < EAGER_CYCLES {
-            true => pause(),
-            false => _ = spin.turn(),
-        }
-    }
 }
 
 /// The moments of the calling thread's last offloaded call.
@@ -289,7 +180,11 @@ pub fn leave_out(group: Group) {
 /// what its parent has counted is told by that one.
 pub fn in_forked_child() {
     if is_on() {
-        RULES.iter().for_each(|rule| rule.begin_anew());
+        if program().is_some_and(|program| !program.request.is_always()) {
+            spare::begin();
+            gates::set();
+        }
+        RULES.iter().for_each(Rule::begin_anew);
         told::forget();
     }
 }

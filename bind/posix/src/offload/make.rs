@@ -4,6 +4,10 @@
 //! its pointers, so that nothing there is a fault of ours. Each way is exact or gives the call back:
 //! then nothing of it is done, or it fails the same way when its thread makes it again.
 
+use std::cell::Cell;
+use std::ops::Deref;
+
+use heliostat_base::clock::cycles;
 use heliostat_base::sys::{raw, Sysno};
 use heliostat_ring::request::Asked;
 use heliostat_stub_posix::offload::calls::{judged, How, Judgement};
@@ -14,8 +18,40 @@ mod kind;
 
 use kind::{kind, Kind};
 
+/// A call that is being made, and when its last part began.
+struct Job {
+    asked: Asked,
+    began: Cell<u64>,
+}
+
+impl Job {
+    const fn new(asked: Asked) -> Job {
+        Job { asked, began: Cell::new(0) }
+    }
+}
+
+impl Deref for Job {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
+    }
+}
+
 /// Makes a call.
 pub fn make(asked: &Asked) -> Made {
+    made(&Job::new(*asked))
+}
+
+/// Makes a call, and tells in cycles what a thread that just makes it would have waited: without the looks
+/// at what is open under a number, or where a path leads.
+pub fn make_timed(asked: &Asked) -> (Made, u64) {
+    let job = Job::new(*asked);
+    let made = made(&job);
+    (made, cycles().wrapping_sub(job.began.get()))
+}
+
+fn made(asked: &Job) -> Made {
     let how = judged(asked.number).map(|judged| judged.judgement);
     let Some(Judgement::Made(how)) = how else { return Made::Plain };
     let [first, second, ..] = asked.args;
@@ -58,9 +94,21 @@ fn call(number: Sysno, args: [u64; 6]) -> i64 {
     unsafe { raw(number as usize, args) as i64 }
 }
 
-fn as_asked(asked: &Asked) -> i64 {
+/// The call itself, the last thing that is done of it.
+fn last(job: &Job, number: Sysno, args: [u64; 6]) -> i64 {
+    job.began.set(cycles());
+    call(number, args)
+}
+
+fn as_asked(asked: &Job) -> i64 {
+    as_changed(asked, asked)
+}
+
+/// The same with a flag or so changed.
+fn as_changed(job: &Job, asked: &Asked) -> i64 {
+    job.began.set(cycles());
     let args = asked.args.map(|word| word as usize);
-    // SAFETY: exactly the call the program made, with its own arguments.
+    // SAFETY: the call that the program made, with its own arguments, and flags that keep it from waiting.
     unsafe { raw(asked.number as usize, args) as i64 }
 }
 
@@ -113,7 +161,7 @@ fn is_plain(at: u64, length: u64) -> bool {
 }
 
 /// A file is read as asked, which waits for a disk at most; what is at an offset is nothing else.
-fn read(asked: &Asked, offset: u64) -> Made {
+fn read(asked: &Job, offset: u64) -> Made {
     let [fd, at, length, ..] = asked.args;
     match kind(fd) {
         Kind::File => return ended(as_asked(asked)),
@@ -123,10 +171,10 @@ fn read(asked: &Asked, offset: u64) -> Made {
     }
     let buffer = [at, length];
     let array = buffer.as_ptr() as u64;
-    unless_waits(call(Sysno::preadv2, [fd, array, 1, HERE, 0, RWF_NOWAIT]))
+    unless_waits(last(asked, Sysno::preadv2, [fd, array, 1, HERE, 0, RWF_NOWAIT]))
 }
 
-fn read_many(asked: &Asked) -> Made {
+fn read_many(asked: &Job) -> Made {
     let [fd, array, count, ..] = asked.args;
     match kind(fd) {
         Kind::File => return ended(as_asked(asked)),
@@ -134,7 +182,7 @@ fn read_many(asked: &Asked) -> Made {
         Kind::Other(_) => {}
     }
     match asked.number == Sysno::readv as u32 {
-        true => unless_waits(call(Sysno::preadv2, [fd, array, count, HERE, 0, RWF_NOWAIT])),
+        true => unless_waits(last(asked, Sysno::preadv2, [fd, array, count, HERE, 0, RWF_NOWAIT])),
         false => Made::Plain,
     }
 }
@@ -155,7 +203,7 @@ fn writes_at_once(fd: u64) -> Option<bool> {
     }
 }
 
-fn write(asked: &Asked) -> Made {
+fn write(asked: &Job) -> Made {
     let [fd, at, length, ..] = asked.args;
     match writes_at_once(fd) {
         None => return Made::Plain,
@@ -167,7 +215,7 @@ fn write(asked: &Asked) -> Made {
     }
     let buffer = [at, length];
     let array = buffer.as_ptr() as u64;
-    part_of(call(Sysno::pwritev2, [fd, array, 1, HERE, 0, RWF_NOWAIT]), length)
+    part_of(last(asked, Sysno::pwritev2, [fd, array, 1, HERE, 0, RWF_NOWAIT]), length)
 }
 
 /// A descriptor that waits takes all of a write: what it has not taken at once is left to the thread.
@@ -178,7 +226,7 @@ fn part_of(answer: i64, length: u64) -> Made {
     }
 }
 
-fn write_many(asked: &Asked) -> Made {
+fn write_many(asked: &Job) -> Made {
     match writes_at_once(asked.args[0]) {
         None => Made::Plain,
         Some(true) => ended(as_asked(asked)),
@@ -186,18 +234,18 @@ fn write_many(asked: &Asked) -> Made {
     }
 }
 
-fn with_flag(asked: &Asked, place: usize, flag: i32) -> Asked {
-    let mut changed = *asked;
+fn with_flag(job: &Job, place: usize, flag: i32) -> Asked {
+    let mut changed = job.asked;
     changed.args[place] |= flag as u64;
     changed
 }
 
-fn receive(asked: &Asked, flags: usize) -> Made {
+fn receive(asked: &Job, flags: usize) -> Made {
     // These wait for all, or look where waiting is something else.
     if asked.args[flags] as i32 & (libc::MSG_WAITALL | libc::MSG_ERRQUEUE) != 0 {
         return Made::Plain;
     }
-    match as_asked(&with_flag(asked, flags, libc::MSG_DONTWAIT)) {
+    match as_changed(asked, &with_flag(asked, flags, libc::MSG_DONTWAIT)) {
         // It is the answer where the program has asked so.
         answer if asked.args[flags] as i32 & libc::MSG_DONTWAIT != 0 => ended(answer),
         answer => unless_refused(answer),
@@ -212,7 +260,7 @@ fn unless_refused(answer: i64) -> Made {
     }
 }
 
-fn send_to(asked: &Asked) -> Made {
+fn send_to(asked: &Job) -> Made {
     let length = asked.args[2];
     let flags = asked.args[3] as i32;
     if flags & libc::MSG_FASTOPEN != 0 {
@@ -221,14 +269,14 @@ fn send_to(asked: &Asked) -> Made {
     if flags & libc::MSG_DONTWAIT != 0 || is_nonblocking(asked.args[0]) {
         return ended(as_asked(asked));
     }
-    let answer = as_asked(&with_flag(asked, 3, libc::MSG_DONTWAIT));
+    let answer = as_changed(asked, &with_flag(asked, 3, libc::MSG_DONTWAIT));
     match u32::try_from(answer) {
         Ok(bytes) if u64::from(bytes) < length.min(BYTES_MAX) => Made::Part(bytes),
         _ => unless_refused(answer),
     }
 }
 
-fn send_many(asked: &Asked, flags: usize) -> Made {
+fn send_many(asked: &Job, flags: usize) -> Made {
     let waits_not = asked.args[flags] as i32 & libc::MSG_DONTWAIT != 0;
     match waits_not || is_nonblocking(asked.args[0]) {
         true => ended(as_asked(asked)),
@@ -237,7 +285,7 @@ fn send_many(asked: &Asked, flags: usize) -> Made {
 }
 
 /// Opening waits for the other end of a FIFO, and for what a device makes of it.
-fn open(asked: &Asked, path: usize) -> Made {
+fn open(asked: &Job, path: usize) -> Made {
     let folder = match path {
         0 => libc::AT_FDCWD as u64,
         _ => asked.args[0],
@@ -278,11 +326,11 @@ fn is_other_process(pid: i32) -> bool {
     pid > 0 && i64::from(pid) != call(Sysno::getpid, [0; 6])
 }
 
-fn message(asked: &Asked, flags: usize) -> Made {
+fn message(asked: &Job, flags: usize) -> Made {
     if asked.args[flags] as i32 & libc::IPC_NOWAIT != 0 {
         return ended(as_asked(asked));
     }
-    let answer = as_asked(&with_flag(asked, flags, libc::IPC_NOWAIT));
+    let answer = as_changed(asked, &with_flag(asked, flags, libc::IPC_NOWAIT));
     match is(answer, libc::EAGAIN) || is(answer, libc::ENOMSG) {
         true => Made::Waits,
         false => ended(answer),
@@ -332,6 +380,20 @@ mod tests {
         near.set_nonblocking(true).unwrap();
         let full = on(Sysno::write, &near, &many);
         assert_eq!(full, Made::Result(-i64::from(libc::EAGAIN)));
+    }
+
+    #[test]
+    fn the_time_of_a_call_is_told_without_the_look_before_it() {
+        let file = std::fs::File::open("/etc/passwd").unwrap();
+        let room = [0u8; 8];
+        let read = asked(Sysno::read, [file.as_raw_fd() as u64, room.as_ptr() as u64, 8, 0]);
+        let job = Job::new(read);
+        let before = cycles();
+        assert_eq!(made(&job), Made::Result(8));
+        assert!(job.began.get() > before, "after the look");
+        assert_eq!(make_timed(&read).0, Made::Result(8));
+        let (made, took) = make_timed(&asked(Sysno::getpid, [0; 4]));
+        assert!(matches!(made, Made::Result(_)) && took < 1 << 40, "{took}");
     }
 
     #[test]

@@ -121,6 +121,7 @@ fn settle(core: usize, executor: usize) {
     if affinity::pin(core).is_ok() {
         return;
     }
+    super::spare::displaced();
     // The kernel cuts it down to the cpuset: more than the mask that the program's thread has left.
     let _ = affinity::restrict(0, &(0..CPUS_MAX).collect::<CpuSet>());
     let Ok(allowed) = affinity::allowed(0) else { return };

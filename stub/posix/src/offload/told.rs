@@ -3,17 +3,18 @@
 //! Counted by each thread for itself, and told now and then: a call costs two thread-local words.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 use heliostat_abi::code::Unoffloaded;
 use heliostat_abi::offload::Group;
 use heliostat_abi::session::report::OffloadCount;
-use heliostat_base::clock::{cycles, CycleRate};
+use heliostat_base::clock::{CycleRate, Moment};
 use heliostat_base::sync::AtomicI32;
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_client::session;
 
 use super::rule::RULES;
-use super::{gates, program};
+use super::{gates, program, spare};
 use crate::thread::{self, Critical};
 use crate::{owner, report};
 
@@ -23,6 +24,16 @@ const REASONS: usize = Unoffloaded::ALL.len();
 const TELL_EVERY: u32 = 256;
 /// The same of calls that are not looked at, since their gates are shut.
 const PASS_EVERY: u32 = 4096;
+/// The same while the program is young: then its gates are shut, and may open soon.
+const PASS_EVERY_YOUNG: u32 = 64;
+
+/// When offload began: by what has passed since, cycles become nanoseconds without waiting for a clock.
+static BEGAN: OnceLock<Moment> = OnceLock::new();
+
+/// Offload begins.
+pub fn begin() {
+    BEGAN.get_or_init(Moment::now);
+}
 
 thread_local! {
     static COUNTS: Counts = const { Counts::new() };
@@ -70,7 +81,8 @@ pub fn pass() {
 #[inline]
 fn pass_one(counts: &Counts, weight: u32) {
     counts.calls.set(counts.calls.get() + weight);
-    if counts.calls.get() >= PASS_EVERY {
+    let every = if spare::is_young() { PASS_EVERY_YOUNG } else { PASS_EVERY };
+    if counts.calls.get() >= every {
         tell(counts);
     }
 }
@@ -90,12 +102,14 @@ fn tell(counts: &Counts) {
         return;
     }
     counts.calls.set(0);
+    if spare::stays_young() {
+        return;
+    }
     let is_always = program().is_some_and(|program| program.request.is_always());
     if is_always || RULES.iter().any(|rule| rule.is_judged()) {
         tell_counts(counts);
     }
-    let now = cycles();
-    RULES.iter().for_each(|rule| rule.look_again(now));
+    program().into_iter().for_each(super::by_rule::look_again);
     gates::set();
 }
 
@@ -139,8 +153,8 @@ fn be_known() {
 /// Tells what was measured of a group.
 #[cold]
 pub fn judged(group: Group) {
-    let rate = CycleRate::of_machine();
-    let [plain, offloaded] = RULES[group as usize].medians().map(|it| rate.to_ns(it) as u64);
+    let rate = CycleRate::since(*BEGAN.get_or_init(Moment::now));
+    let [plain, offloaded] = RULES[group as usize].costs().map(|it| rate.to_ns(it) as u64);
     report::tell_offload_cost(group, OffloadCount::PlainNs, plain);
     report::tell_offload_cost(group, OffloadCount::OffloadedNs, offloaded);
 }
