@@ -8,6 +8,7 @@ pub mod callers;
 pub mod cluster;
 pub mod delegated;
 pub mod ends;
+pub mod faults;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
@@ -31,7 +32,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{RwLock, RwLockReadGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::{Code, Side, Thing};
@@ -80,6 +81,11 @@ static STARTS: RwLock<()> = RwLock::new(());
 /// right to write. Whoever has this starts nothing and does not ask for it again.
 pub fn no_starts() -> RwLockReadGuard<'static, ()> {
     STARTS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Lets this test start a program: nobody closes what that must not have meanwhile.
+pub fn starts() -> RwLockWriteGuard<'static, ()> {
+    STARTS.write().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Writes a file that nobody has open for writing afterwards.
@@ -249,7 +255,7 @@ fn program() -> PathBuf {
 }
 
 fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> Child {
-    let _guard = STARTS.write();
+    let _guard = starts();
     let mut command = networks::command(&program(), folder);
     confine(&mut command);
     if filtered::is_asked_for() {
