@@ -25,7 +25,7 @@ const LISTENER: &str = "listener";
 const EXAMINER: &str = "examiner";
 
 fn hold(socket: i32, by: By) -> Option<LockHolder> {
-    let _guard = starts();
+    let _guard = STARTS.write();
     // SAFETY: its owner is a value of the test's that outlives this call.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     LockHolder::of(socket, by, "held_locks::holds_a_lock_where_it_is_told_to")

@@ -32,7 +32,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::{Code, Side, Thing};
@@ -73,19 +73,14 @@ pub fn place() -> PathBuf {
 const OVERLAY: i64 = 0x794c_7630;
 pub const TMPFS: i64 = 0x0102_1994;
 
-/// Held for writing while a daemon is started.
-static STARTS: RwLock<()> = RwLock::new(());
+/// Held for writing while a program is started.
+pub static STARTS: RwLock<()> = RwLock::new(());
 
 /// Keeps other tests from starting a daemon. Who starts a process lends it every descriptor until it
 /// is another program: what is closed here meanwhile is open all the same, with its locks and the
 /// right to write. Whoever has this starts nothing and does not ask for it again.
 pub fn no_starts() -> RwLockReadGuard<'static, ()> {
     STARTS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Lets this test start a program: nobody closes what that must not have meanwhile.
-pub fn starts() -> RwLockWriteGuard<'static, ()> {
-    STARTS.write().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Writes a file that nobody has open for writing afterwards.
@@ -255,7 +250,7 @@ fn program() -> PathBuf {
 }
 
 fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> Child {
-    let _guard = starts();
+    let _guard = STARTS.write();
     let mut command = networks::command(&program(), folder);
     confine(&mut command);
     if filtered::is_asked_for() {
