@@ -31,7 +31,7 @@ impl Daemon {
     /// Answers those whose sockets have been examined.
     pub(crate) fn attend_proofs(&mut self) {
         self.proofs.hear();
-        while let Some((examined, is_awaited)) = self.proofs.next() {
+        while let Some((examined, is_awaited)) = self.proofs.take_found() {
             let (id, sequence) = (examined.session, examined.sequence);
             let Some(connection) = self.connections.get_mut(id).filter(|_| is_awaited) else {
                 continue;

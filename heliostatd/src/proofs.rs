@@ -114,7 +114,7 @@ impl Proofs {
     }
 
     /// What was found next, and whether its session still waits for it.
-    pub fn next(&mut self) -> Option<(Examined, bool)> {
+    pub fn take_found(&mut self) -> Option<(Examined, bool)> {
         let examined = self.found.try_recv().ok()?;
         let is_awaited = self.waiting.get(&examined.session) == Some(&examined.sequence);
         if is_awaited {
