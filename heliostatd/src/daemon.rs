@@ -25,6 +25,7 @@ use crate::logging::LevelHandle;
 use crate::memory::NodePage;
 use crate::names::Subordinates;
 use crate::poll::{Poll, Source};
+use crate::proofs::Proofs;
 use crate::refused::Refused;
 use crate::shares;
 use crate::signals::Signals;
@@ -88,6 +89,8 @@ pub struct Daemon {
     /// What each service keeps.
     pub(crate) services: Services,
     pub(crate) closer: Closer,
+    /// What examines sockets that are shown.
+    pub(crate) proofs: Proofs,
     /// What requests are taken in with when there are no other descriptors.
     pub(crate) spare: Spare,
     pub(crate) counts: Counts,
@@ -107,6 +110,8 @@ impl Daemon {
         poll.watch(&parts.listener, Source::Listener)?;
         poll.watch(parts.signals.pipe(), Source::Signals)?;
         poll.watch(&parts.breaks, Source::Breaks)?;
+        let proofs = Proofs::start()?;
+        poll.watch(&proofs, Source::Proofs)?;
         let node = NodePage::create(boot)?;
         node.keep_alive()?;
         let now = monotonic_ns();
@@ -127,6 +132,7 @@ impl Daemon {
             subordinates: Subordinates::read(),
             services: Services::new(&parts.config)?,
             closer: Closer::start(),
+            proofs,
             spare: Spare::new(),
             counts: Counts::default(),
             denials: Denials::default(),

@@ -30,8 +30,17 @@ impl Daemon {
         if let Some(home) = &self.parts.home {
             home.leave();
         }
+        self.part_with_all();
         info!("the control plane ends");
         Ok(())
+    }
+
+    /// Ends every connection. The kernel does so with the process, whose end one of its threads may put
+    /// off that a program keeps in the kernel.
+    fn part_with_all(&self) {
+        for (_, connection) in self.connections.iter() {
+            let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
+        }
     }
 
     fn attend(&mut self, source: Source) {
@@ -47,6 +56,7 @@ impl Daemon {
             Source::Store => self.attend_store(),
             Source::Sockets => self.attend_sockets(),
             Source::Cores => self.attend_cores(),
+            Source::Proofs => self.attend_proofs(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }

@@ -43,6 +43,8 @@ pub enum Source {
     Sockets,
     /// The thread of cores has news.
     Cores,
+    /// Sockets that were shown have been examined.
+    Proofs,
     /// A connection has a message.
     Connection(ObjectId),
     /// A connection was closed at the other end, perhaps with messages left.
@@ -74,6 +76,7 @@ impl Source {
             Self::Store => SIGNALS << 62 | 11,
             Self::Sockets => SIGNALS << 62 | 14,
             Self::Cores => SIGNALS << 62 | 12,
+            Self::Proofs => SIGNALS << 62 | 15,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -101,6 +104,7 @@ impl Source {
             SIGNALS if id.index == 11 => Self::Store,
             SIGNALS if id.index == 14 => Self::Sockets,
             SIGNALS if id.index == 12 => Self::Cores,
+            SIGNALS if id.index == 15 => Self::Proofs,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),
@@ -172,6 +176,7 @@ mod tests {
             Source::Store,
             Source::Sockets,
             Source::Cores,
+            Source::Proofs,
         ];
         for source in others.into_iter().chain(named) {
             assert_eq!(Source::from_data(source.data().u64()), source);

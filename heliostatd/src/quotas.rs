@@ -31,8 +31,9 @@ impl Daemon {
                 Thing::DelegatedFiles => 2,
                 // A queue's two ends, and the set in which the kernel counts.
                 Thing::ListenerWorkers => 3,
-                // The thread's, and what others are shown.
-                Thing::SharedListeners | Thing::ListenerSockets => 1,
+                // What others are shown, and the thread's.
+                Thing::SharedListeners => 5,
+                Thing::ListenerSockets => 1,
                 Thing::Channels | Thing::Leases | Thing::MemoryArenas | Thing::LockBells => 1,
                 // Addresses are not counted here.
                 Thing::ConfinedNames => 1,
@@ -42,6 +43,7 @@ impl Daemon {
             (quota.used(holder), kept)
         });
         let waiting = self.closer.used(holder).plus(self.services.listener.held(holder), 1);
+        let waiting = waiting.plus(self.proofs.used(holder), 1);
         each.fold(waiting, |sum, (used, kept)| sum.plus(used, kept))
     }
 

@@ -165,6 +165,7 @@ impl Daemon {
         let replica = self.services.replica.as_mut();
         given_up.extend(replica.map(|it| it.give_up(id)).unwrap_or_default());
         self.answer_waiters(given_up, Code::Unreachable);
+        self.give_up_examining(id);
         if self.connections.get(id).is_some_and(|it| it.awaits.is_some()) {
             self.give_up_question(id);
         }
@@ -193,7 +194,7 @@ impl Daemon {
     }
 
     /// Answers, and counts an answer that says that the request was malformed.
-    fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {
+    pub(crate) fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {
         let code = answer.as_ref().err().map(|refused| refused.code);
         let malformed = matches!(code, Some(Code::BadRecord | Code::BadVersion));
         if let Some(connection) = self.connections.get_mut(id) {

@@ -38,11 +38,11 @@ RULES: dict[str, set[str]] = {
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
-    "server/network": LOWER | {"ring", "backend/tcp", "backend/socket"},  # lanes on one side, remote peers' sockets on the other, and what comes along on a shadow
+    "server/network": LOWER | {"ring", "service/grant", "backend/tcp", "backend/socket"},  # lanes on one side, remote peers' sockets on the other, and what comes along on a shadow
     "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
     "server/socket": LOWER | {"server/loop", "service/listener", "service/grant", "backend/uring"},  # whose turn a shared listener's next connection is
     "bind/lean": set(),  # C headers as text
-    "server/listener": LOWER | {"service/listener", "service/grant", "backend/socket", "backend/uring"},  # its decisions, carried out on a thread of their own, and what comes along with a plug-in's answers
+    "server/listener": LOWER | {"service/listener", "service/grant", "backend/socket", "backend/uring"},  # its decisions, carried out on a thread of each listener; what comes along with a plug-in's answers
     "server/registry": LOWER | {"server/node", "backend/registry"},  # the registry that one node keeps for the others
     "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*", "storefile"},

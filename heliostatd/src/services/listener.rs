@@ -4,19 +4,22 @@
 //! Join [listening socket] --> proof, rules, limits --> worker: [queue, page] --> Ready --> connections
 //! Find, after bind(2) was refused --> [listening socket]
 //! ```
-//! `heliostat_service_listener` decides who takes part; `heliostat_server_listener` is the thread that
-//! accepts, and never waits for the event loop.
+//! `heliostat_service_listener` decides who takes part; `heliostat_server_listener` is the thread of each
+//! listener, which accepts. Neither it nor the event loop waits for the other.
 
 mod requests;
 mod view;
 
-use heliostat_abi::code::Thing;
+use std::io;
+
+use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::listener::request::{number, SERVICE};
 use heliostat_abi::listener::ListenerRequest;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, Row};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::config::Config;
+use heliostat_server_listener::Balancer;
 use heliostat_service_grant::Quota;
 use heliostat_service_listener::Effect;
 
@@ -121,22 +124,25 @@ impl Daemon {
         for effect in effects {
             match effect {
                 Effect::WorkerEnds { listener, worker } => {
-                    self.with_balancer(|balancer| balancer.end_worker(listener, worker));
+                    let thread = self.services.listener.thread(listener);
+                    thread.into_iter().for_each(|thread| thread.end_worker(listener, worker));
                 }
                 Effect::WorkerDismissed { listener, worker } => {
-                    self.with_balancer(|balancer| balancer.dismiss(listener, worker));
+                    let thread = self.services.listener.thread(listener);
+                    thread.into_iter().for_each(|thread| thread.dismiss(listener, worker));
                 }
-                Effect::ListenerEnds(listener) => {
-                    self.with_balancer(|balancer| balancer.end_listener(listener));
-                    self.services.listener.sockets.remove(&listener);
-                }
+                Effect::ListenerEnds(listener) => self.services.listener.end(listener),
             }
         }
     }
 
-    fn with_balancer(&self, work: impl FnOnce(&heliostat_server_listener::Balancer)) {
-        if let Some(balancer) = self.services.listener.balancer() {
-            work(balancer);
-        };
+    /// Tells a listener's thread something, unless that is too far behind.
+    fn tell_listener(
+        &self,
+        listener: ObjectId,
+        tell: impl FnOnce(&Balancer) -> io::Result<()>,
+    ) -> Result<(), Refused> {
+        let thread = self.services.listener.thread(listener).map_err(|_| Code::NotFound)?;
+        tell(thread).map_err(|error| requests::behind(&error))
     }
 }

@@ -12,16 +12,15 @@ use heliostat_control::config::Config;
 use heliostat_control::name::tcp_name;
 use heliostat_control::rights::Right;
 use heliostat_service_grant::Quota;
-use heliostat_service_net::{Effect, Endpoint, Opening};
+use heliostat_service_net::{Effect, Endpoint, Opening, Proof};
 use serde_json::{json, Value};
 use tracing::{debug, warn};
 
 use super::{listed, no_such_request};
 use crate::answer::Answer;
-use crate::closer::ReceivedFd;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::memory::ChannelMemory;
-use crate::proof;
+use crate::proofs::Purpose;
 use crate::refused::{refuse, Refused};
 use crate::shares;
 
@@ -36,7 +35,7 @@ impl Service for Streams {
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
         let id = asked.session;
         match asked.request {
-            Request::Listen => daemon.listen(id, asked.only_descriptor()?),
+            Request::Listen => daemon.examine(id, asked.only_descriptor()?, Purpose::Listen),
             Request::Unlisten { port } => daemon.unlisten(id, port),
             Request::Open { address } => daemon.open(id, address),
             Request::Attach { port } => daemon.attach(id, port),
@@ -106,16 +105,8 @@ impl Service for Streams {
 
 impl Daemon {
     /// Registers the address of a listening socket.
-    pub(crate) fn listen(&mut self, id: ObjectId, shown: ReceivedFd) -> Result<Answer, Refused> {
-        let examined = proof::examine(shown.as_fd());
-        // Before the answer: a client that closes its socket upon it finds the address free.
-        let listening = shown.into_fd_if(examined.is_ok());
-        listening.into_iter().for_each(proof::close);
+    pub(crate) fn listen(&mut self, id: ObjectId, proof: Proof) -> Result<Answer, Refused> {
         let connection = self.session(id)?;
-        let proof = examined.map_err(|error| {
-            debug!(session = %id, %error, "no proof of listening");
-            error.code()
-        })?;
         let (owner, address) = (connection.peer.subject.uid, proof.endpoint.address);
         // Whoever holds the listening socket owns the name, unless a rule says otherwise.
         self.check_right(id, Right::Listen, address, owner)?;

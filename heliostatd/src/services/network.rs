@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::cores::CpuRanges;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, ChannelEntry, Reply, Row};
@@ -30,7 +30,7 @@ use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::memory::ChannelMemory;
-use crate::refused::{refuse, Refused};
+use crate::refused::{full_of, refuse, Refused};
 use crate::state::network::CarriedChannel;
 
 /// The network service, in the table of services.
@@ -88,15 +88,15 @@ impl Daemon {
         if is_off || (cores.is_none() && !self.carries()) {
             return Err(Code::Unwilling.into());
         }
-        let number = self.loop_for(id, cores)?;
+        let carrier = self.loop_for(id, cores)?;
         let shape = self.parts.config.channel;
         let bytes = channel::bytes(shape.slots, shape.ring_bytes) as u64;
         let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let grants = &mut self.services.net.grants;
         let channel = grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
-        match self.give_to_loop(id, channel, number) {
+        match self.give_to_loop(id, channel, carrier) {
             Ok(fds) => {
-                let placed = CarriedChannel { number, session: id, is_asked_for: cores.is_some() };
+                let placed = CarriedChannel { carrier, session: id, is_asked_for: cores.is_some() };
                 self.services.network.channels.insert(channel, placed);
                 self.carry_out(effects);
                 let (slots, ring_bytes) = (shape.slots, shape.ring_bytes);
@@ -115,24 +115,20 @@ impl Daemon {
         }
     }
 
-    /// The loop for a session's channel: one of those on the cores that it names, if it names any. Cores
-    /// that no loop has yet are the owner's to give.
-    fn loop_for(&mut self, id: ObjectId, cores: Option<CpuRanges>) -> Result<usize, Refused> {
+    /// The loop for a session's channel, which is its user's: one of those on the cores that it names, if
+    /// it names any. Cores that no loop has yet are the owner's to give.
+    fn loop_for(&mut self, id: ObjectId, cores: Option<CpuRanges>) -> Result<u64, Refused> {
         let config = self.parts.config.network.clone();
         let cores: Vec<usize> = cores.map_or(Vec::new(), |cores| cores.mask().iter().collect());
-        let may_start = self.is_owner(id);
-        let failed = |error: std::io::Error| {
-            error!(%error, "a loop of the network service cannot start");
-            Code::Internal
-        };
-        let loops = self.services.network.start(&config).map_err(failed)?;
+        let (may_start, holder) = (self.is_owner(id), self.holder(id)?);
+        let loops = self.services.network.start(&config);
         if cores.is_empty() {
-            return Ok(loops.least_loaded());
+            return loops.of(holder).map_err(|error| no_loop(&error));
         }
         if !may_start && !cores.iter().all(|core| loops.has_core(*core)) {
             return Err(Code::Denied.into());
         }
-        Ok(loops.on_cores(&cores).map_err(failed)?)
+        loops.on_cores(holder, &cores).map_err(|error| no_loop(&error))
     }
 
     /// Makes memory and link, and gives the loop its ends.
@@ -140,7 +136,7 @@ impl Daemon {
         &mut self,
         session: ObjectId,
         id: ObjectId,
-        number: usize,
+        carrier: u64,
     ) -> std::io::Result<Vec<Rc<dyn std::os::fd::AsFd>>> {
         let shape = self.parts.config.channel;
         let memory = ChannelMemory::create(id, shape.slots, shape.ring_bytes)
@@ -155,9 +151,9 @@ impl Daemon {
             Ok(closer) => Box::new(move |fd| closer.close(fd)),
             Err(_) => Box::new(drop::<OwnedFd>),
         };
-        let loops = self.services.network.loops.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
+        let loops = self.services.network.loops.as_mut().ok_or(std::io::ErrorKind::NotFound)?;
         loops.order(
-            number,
+            carrier,
             Order::Carry(NewChannel {
                 id,
                 session,
@@ -217,6 +213,15 @@ impl Daemon {
             "loops": each_loop(self).map(loop_json).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Why a session gets no loop.
+fn no_loop(error: &std::io::Error) -> Refused {
+    if error.kind() == std::io::ErrorKind::QuotaExceeded {
+        return full_of(Thing::Channels, Side::User, 0);
+    }
+    error!(%error, "a loop of the network service cannot start");
+    Code::Internal.into()
 }
 
 fn loop_json(state: &CarrierState) -> Value {

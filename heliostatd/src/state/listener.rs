@@ -1,4 +1,4 @@
-//! Shared listeners: who takes part, the sockets, and the thread that accepts.
+//! Shared listeners: who takes part, the sockets, and the threads that accept.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_control::config::Config;
-use heliostat_server_listener::{Balancer, Foreign};
-use heliostat_service_grant::{Holder, Shares, Used};
+use heliostat_server_listener::{Balancer, Ending, Foreign, HeldShares, Owner};
+use heliostat_service_grant::{Exceeded, Holder, Quota, Shares, Used};
 use heliostat_service_listener::{Effect, Listeners};
 
 use crate::shares;
@@ -18,52 +18,82 @@ pub struct SharedListeners {
     pub grants: Listeners,
     /// The first listening socket of each, for who could not bind the address.
     pub sockets: HashMap<ObjectId, Rc<Foreign>>,
-    /// The thread, once there was a listener.
-    balancer: Option<Balancer>,
-    /// Connections that nobody has taken.
-    held: Shares,
+    /// The thread of each.
+    threads: HashMap<ObjectId, Balancer>,
+    /// Threads of listeners that have ended. One that a worker keeps is its owner's until it lets go.
+    ending: Vec<Ending>,
+    /// How many threads there may be.
+    threads_max: Shares,
+    /// Connections that nobody has taken, and what threads have still to let go of.
+    held: HeldShares,
 }
 
 impl SharedListeners {
     /// None yet.
     pub fn new(config: &Config) -> SharedListeners {
-        let grants = Listeners::new(shares::listeners(config));
-        let held = shares::held_connections(config);
-        SharedListeners { grants, sockets: HashMap::new(), balancer: None, held }
+        SharedListeners {
+            grants: Listeners::new(shares::listeners(config)),
+            sockets: HashMap::new(),
+            threads: HashMap::new(),
+            ending: Vec::new(),
+            threads_max: shares::listeners(config).listeners,
+            held: HeldShares::new(shares::held_connections(config)),
+        }
     }
 
     /// Takes new limits over.
     pub fn set_limits(&mut self, config: &Config) {
         self.grants.set_limits(shares::listeners(config));
-        self.held = shares::held_connections(config);
-        self.balancer.iter().for_each(|balancer| balancer.set_held(self.held));
+        self.threads_max = shares::listeners(config).listeners;
+        self.held.set_shares(shares::held_connections(config));
     }
 
     /// Ends listeners that have been without workers for long enough.
     pub fn pass_time(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
-        let view = |id| self.balancer.as_ref().and_then(|balancer| balancer.view(id));
+        let threads = &self.threads;
+        let view = |id| threads.get(&id).and_then(|thread| thread.view(id));
         let holds = |id| view(id).is_some_and(|it| it.held > 0);
         self.grants.pass_time(now_ns, holds, effects);
     }
 
-    /// Connections that nobody has taken.
+    /// Connections that nobody has taken, and what threads have still to let go of.
     pub fn held(&self, holder: Holder) -> Used {
-        self.balancer.as_ref().map_or_else(Used::default, |balancer| balancer.held(holder))
+        self.held.used(holder)
     }
 
-    /// The thread, started now if it was not.
+    /// Whether a holder may have one more thread: those that it keeps from ending count.
+    pub fn check_threads(&mut self, holder: Holder) -> Result<(), Exceeded> {
+        self.ending.retain(|ending| !ending.is_over());
+        let mut taken = Quota::new(self.threads_max);
+        let all = self.threads.values().map(Balancer::holder);
+        let all = all.chain(self.ending.iter().map(|ending| ending.holder));
+        all.for_each(|holder| taken.take_anyway(holder, 1));
+        taken.check(holder, 1)
+    }
+
+    /// Starts the thread of a new listener.
     ///
     /// # Errors
     /// The kernel has no descriptor or no thread for it.
-    pub fn started(&mut self) -> io::Result<&Balancer> {
-        if self.balancer.is_none() {
-            self.balancer = Some(Balancer::start(self.held)?);
-        }
-        self.balancer.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    pub fn start(&mut self, id: ObjectId, owner: Owner) -> io::Result<&Balancer> {
+        let thread = Balancer::start(self.held.clone(), owner)?;
+        Ok(self.threads.entry(id).insert_entry(thread).into_mut())
     }
 
-    /// The thread, where it is there.
-    pub fn balancer(&self) -> Option<&Balancer> {
-        self.balancer.as_ref()
+    /// The thread of a listener that is there.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn thread(&self, id: ObjectId) -> io::Result<&Balancer> {
+        self.threads.get(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// A listener is given up, and its thread ends when it can.
+    pub fn end(&mut self, id: ObjectId) {
+        self.sockets.remove(&id);
+        if let Some(thread) = self.threads.remove(&id) {
+            thread.end_listener(id);
+            self.ending.push(thread.end());
+        }
     }
 }

@@ -23,7 +23,7 @@ pub struct CarriedStreams {
 /// A channel of the network service.
 pub struct CarriedChannel {
     /// The loop that has it.
-    pub number: usize,
+    pub carrier: u64,
     /// Whose it is.
     pub session: ObjectId,
     /// Its program was told to ask for it, whatever the rule says.
@@ -31,19 +31,15 @@ pub struct CarriedChannel {
 }
 
 impl CarriedStreams {
-    /// The loops, started now if there are none.
-    ///
-    /// # Errors
-    /// A thread or a descriptor is not to be had.
-    pub fn start(&mut self, config: &Network) -> std::io::Result<&mut NetworkLoops> {
-        if self.loops.is_none() {
-            self.loops = Some(NetworkLoops::start(&Settings {
+    /// The loops; each owner's are started when it asks.
+    pub fn start(&mut self, config: &Network) -> &mut NetworkLoops {
+        self.loops.get_or_insert_with(|| {
+            NetworkLoops::new(Settings {
                 loops: config.loops,
                 cores: config.cores.clone(),
-                connections_max: config.connections.div_ceil(config.loops.max(1)),
-            })?);
-        }
-        self.loops.as_mut().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+                connections_max: config.connections,
+            })
+        })
     }
 
     /// What was measured. The first who asks has it measured beside the event loop.
@@ -71,8 +67,8 @@ impl CarriedStreams {
 
     /// A channel has ended.
     pub fn end(&mut self, id: ObjectId, revoked: bool) {
-        if let (Some(channel), Some(loops)) = (self.channels.remove(&id), &self.loops) {
-            loops.order(channel.number, Order::End { id, revoked });
+        if let (Some(channel), Some(loops)) = (self.channels.remove(&id), &mut self.loops) {
+            loops.order(channel.carrier, Order::End { id, revoked });
         }
     }
 }

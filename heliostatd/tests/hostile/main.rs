@@ -7,4 +7,5 @@ mod support;
 
 mod descriptors;
 mod hanging;
+mod held_locks;
 mod records;

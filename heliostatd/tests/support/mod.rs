@@ -8,6 +8,7 @@ pub mod callers;
 pub mod cluster;
 pub mod delegated;
 pub mod ends;
+pub mod faults;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
@@ -72,8 +73,8 @@ pub fn place() -> PathBuf {
 const OVERLAY: i64 = 0x794c_7630;
 pub const TMPFS: i64 = 0x0102_1994;
 
-/// Held for writing while a daemon is started.
-static STARTS: RwLock<()> = RwLock::new(());
+/// Held for writing while a program is started.
+pub static STARTS: RwLock<()> = RwLock::new(());
 
 /// Keeps other tests from starting a daemon. Who starts a process lends it every descriptor until it
 /// is another program: what is closed here meanwhile is open all the same, with its locks and the

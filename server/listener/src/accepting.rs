@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::Acceptor;
@@ -44,6 +45,8 @@ pub struct Batch {
 /// Where threads put what they have accepted.
 pub struct Inbox {
     batches: Mutex<Vec<Batch>>,
+    /// One for each socket at most.
+    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Rings when there is something.
     bell: OwnedFd,
 }
@@ -68,8 +71,18 @@ impl Accepting {
     /// # Errors
     /// There is no descriptor.
     pub fn threads(bell: &OwnedFd) -> io::Result<Accepting> {
-        let (batches, bell) = (Mutex::default(), rustix::io::fcntl_dupfd_cloexec(bell, 0)?);
-        Ok(Accepting::Threads(Arc::new(Inbox { batches, bell })))
+        let bell = rustix::io::fcntl_dupfd_cloexec(bell, 0)?;
+        let (batches, threads) = (Mutex::default(), Mutex::default());
+        Ok(Accepting::Threads(Arc::new(Inbox { batches, threads, bell })))
+    }
+
+    /// Ends with its threads, each of which may be kept: who waits for this counts them by that.
+    pub fn end(self) {
+        if let Accepting::Threads(inbox) = self {
+            let mut threads = inbox.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            let threads = std::mem::take(&mut *threads);
+            threads.into_iter().for_each(|thread| _ = thread.join());
+        }
     }
 }
 
@@ -91,7 +104,7 @@ impl Inbox {
     ) -> io::Result<()> {
         let inbox = self.clone();
         let thread = std::thread::Builder::new().name("listener-accept".into());
-        thread.spawn(move || {
+        let started = thread.spawn(move || {
             let accepted = accept_all(&socket, &owner);
             // Its last descriptor may be this one.
             drop(socket);
@@ -99,6 +112,9 @@ impl Inbox {
             inbox.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
             let _ = rustix::io::write(&inbox.bell, &1u64.to_ne_bytes());
         })?;
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(started);
         Ok(())
     }
 }

@@ -4,19 +4,51 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use heliostat_abi::listener::Handed;
 use heliostat_abi::name::{NetAddress, ObjectId};
 use rustix::event::epoll::EventFlags;
+use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::Errno;
 use rustix::net::getpeername;
 use tracing::{debug, warn};
 
 use crate::accepting::{Accepted, Accepting, Batch, ACCEPTED_MAX};
+use crate::closing::Foreign;
 use crate::hand::PAUSE_NS;
-use crate::state::State;
+use crate::listener::Listening;
+use crate::plugin::Plugin;
+use crate::state::{Source, State};
 
 impl State {
+    /// A listening socket that is watched for nothing yet.
+    pub fn add_socket(&mut self, id: ObjectId, token: u64, socket: Foreign) {
+        if let Ok(flags) = fcntl_getfl(&socket) {
+            let _ = fcntl_setfl(&socket, flags | OFlags::NONBLOCK);
+        }
+        let Some(listener) = self.listeners.get_mut(&id) else {
+            return self.poll.ignore(&socket);
+        };
+        self.sources.insert(token, Source::Socket(id));
+        let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
+        self.poll.change(&socket, token, flags);
+        let fd = Arc::new(socket);
+        listener.sockets.push(Listening { token, fd, is_away: false });
+    }
+
+    /// A plug-in that is watched for nothing yet.
+    pub fn set_plugin(&mut self, id: ObjectId, token: u64, socket: Foreign, now_ns: u64) {
+        self.end_plugin(id, now_ns);
+        let Some(listener) = self.listeners.get_mut(&id) else {
+            return self.poll.ignore(&socket);
+        };
+        self.sources.insert(token, Source::Plugin(id));
+        self.poll.change(&socket, token, EventFlags::IN);
+        listener.plugin = Some(Plugin::new(socket, token));
+        self.settle(id, now_ns);
+    }
+
     /// A listening socket has connections.
     pub fn accept_some(&mut self, id: ObjectId, token: u64, now_ns: u64) {
         for _ in 0..ACCEPTED_MAX {

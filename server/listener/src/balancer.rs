@@ -1,29 +1,65 @@
-//! What the control plane does with the thread: adds and ends listeners and workers, and looks.
+//! What the control plane does with a listener's thread: adds and ends workers and sockets, and looks.
+//!
+//! The thread makes calls that take the kernel's lock of a socket that workers have as well: it accepts
+//! on the listening socket, and takes back what lies in a queue. A worker that faults within a call of
+//! its own, in memory whose faults it answers itself, has that lock for as long as it pleases, and
+//! nothing that is said to the kernel keeps the thread from waiting for it. So each listener has a
+//! thread of its own. Who can hold that one has the listener's socket, and could hold it against the
+//! other workers without Heliostat as well; and the control plane waits for no thread: what it wants is
+//! an order, and what it knows is what the thread told last.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::ObjectId;
-use heliostat_base::clock::monotonic_ns;
-use heliostat_service_grant::{Holder, Shares, Used};
+use heliostat_service_grant::Holder;
 use heliostat_service_listener::{Seat, Standing};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{eventfd, EventfdFlags};
-use rustix::fs::OFlags;
 
 use crate::accepting::Accepting;
 use crate::closing::{Foreign, Owner};
-use crate::listener::{Listening, SharedListener};
-use crate::plugin::Plugin;
-use crate::state::{ListenerState, Poll, Source, State};
-use crate::thread::Shared;
+use crate::listener::SharedListener;
+use crate::orders::Orders;
+use crate::shares::{Counted, HeldShares};
+use crate::state::{ListenerState, Poll, State};
+use crate::thread::serve;
 use crate::worker::Worker;
 
-/// The thread, and what is shared with it. Dropping it ends the thread.
-pub struct Balancer(Arc<Shared>);
+/// Descriptors of a worker: the queue's two ends, the set in which the kernel counts, the worker's own.
+const WORKER_DESCRIPTORS: u64 = 4;
+/// Descriptors of a thread: its set twice, its bell, its ring.
+const THREAD_DESCRIPTORS: u64 = 4;
+
+/// One listener's thread, as the control plane has it. Dropping it ends the thread.
+pub struct Balancer {
+    orders: Arc<Orders>,
+    poll: Poll,
+    owner: Owner,
+    held: HeldShares,
+    next_token: Cell<u64>,
+    workers: Cell<u64>,
+    thread: Arc<JoinHandle<()>>,
+}
+
+/// A thread that is to end: one that a worker keeps is its owner's until it lets go.
+pub struct Ending {
+    /// Whose it is.
+    pub holder: Holder,
+    thread: Arc<JoinHandle<()>>,
+}
+
+impl Ending {
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
 
 /// What a new worker gets.
 pub struct WorkerEnds {
@@ -38,33 +74,40 @@ impl Balancer {
     ///
     /// # Errors
     /// The kernel has no descriptor or no thread for it.
-    pub fn start(held: Shares) -> io::Result<Balancer> {
-        Self::start_with(held, Accepting::best)
+    pub fn start(held: HeldShares, owner: Owner) -> io::Result<Balancer> {
+        Self::start_with(held, owner, Accepting::best)
     }
 
     /// The same, with the way to accept.
     pub(crate) fn start_with(
-        held: Shares,
+        held: HeldShares,
+        owner: Owner,
         accepting: impl FnOnce(&OwnedFd) -> io::Result<Accepting>,
     ) -> io::Result<Balancer> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &bell, EventData::new_u64(0), EventFlags::IN)?;
-        let poll = Poll(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?);
-        let state = State::new(poll, accepting(&bell)?, held);
-        let shared = Arc::new(Shared { state: Mutex::new(state), bell });
-        let served = shared.clone();
-        let thread = std::thread::Builder::new().name("listeners".into());
-        thread.spawn(move || served.serve(&epoll))?;
-        Ok(Balancer(shared))
+        let poll = Poll(Arc::new(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?));
+        let state = State::new(poll.clone(), accepting(&bell)?, held.clone());
+        let orders = Arc::new(Orders::new(bell));
+        let served = orders.clone();
+        let thread = std::thread::Builder::new().name("listener".into());
+        let thread = Arc::new(thread.spawn(move || serve(&served, state, &epoll))?);
+        let (next_token, workers) = (Cell::new(1), Cell::new(0));
+        Ok(Balancer { orders, poll, owner, held, next_token, workers, thread })
+    }
+
+    /// Whose it is.
+    pub fn holder(&self) -> Holder {
+        self.owner.holder
     }
 
     /// A listener without sockets and workers.
-    pub fn add_listener(&self, id: ObjectId, owner: Owner, rule: Rule) {
+    pub fn add_listener(&self, id: ObjectId, rule: Rule) {
         // Random by the keys of the standard library's hasher.
         let seed = RandomState::new().hash_one(id.index);
-        let listener = SharedListener::new(owner, rule, seed);
-        self.0.with(|state| state.listeners.insert(id, listener));
+        let listener = SharedListener::new(self.owner.clone(), rule, seed);
+        self.order(move |state, _| _ = state.listeners.insert(id, listener));
     }
 
     /// One more listening socket of a listener, which accepts without waiting from now on.
@@ -72,28 +115,28 @@ impl Balancer {
     /// # Errors
     /// The kernel does not watch it.
     pub fn add_socket(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
-        let flags = rustix::fs::fcntl_getfl(&socket)?;
-        rustix::fs::fcntl_setfl(&socket, flags | OFlags::NONBLOCK)?;
-        let fd = Arc::new(socket);
-        self.change(|state, _| {
-            let token = state.token(Source::Socket(id));
-            let Some(listener) = state.listeners.get_mut(&id) else { return Ok(()) };
-            let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
-            state.poll.watch(&*fd, token, flags)?;
-            listener.sockets.push(Listening { token, fd, is_away: false });
-            Ok(())
-        })
+        let token = self.next_token();
+        // For nothing, until the thread knows it.
+        self.poll.watch(&socket, token, EventFlags::empty())?;
+        let counted = self.count(1);
+        self.order(move |state, _| {
+            let _counted = counted;
+            state.add_socket(id, token, socket);
+        });
+        Ok(())
     }
 
     /// One more worker of a listener, which is given nothing before it is ready.
     ///
     /// # Errors
-    /// The kernel has no sockets or no memory for it.
+    /// The kernel has no sockets or no memory for it; `QuotaExceeded` where the thread is behind.
     pub fn add_worker(&self, id: ObjectId, worker: ObjectId, place: u32) -> io::Result<WorkerEnds> {
-        let owner = self.0.with(|state| state.listeners.get(&id).map(|it| it.owner.clone()));
-        let owner = owner.ok_or(io::ErrorKind::NotFound)?;
-        let (made, queue, page) = Worker::create(worker, &owner)?;
-        self.change(|state, _| {
+        self.check()?;
+        let (made, queue, page) = Worker::create(worker, &self.owner)?;
+        let counted = self.count(WORKER_DESCRIPTORS);
+        self.workers.set(self.workers.get() + 1);
+        self.order(move |state, _| {
+            let _counted = counted;
             if let Some(listener) = state.listeners.get_mut(&id) {
                 listener.workers.insert(worker, made);
                 listener.balance.add(Seat::new(worker, place));
@@ -103,105 +146,156 @@ impl Balancer {
     }
 
     /// A worker is given connections from now on, unless it drains.
-    pub fn ready(&self, id: ObjectId, worker: ObjectId) {
+    ///
+    /// # Errors
+    /// The thread is behind.
+    pub fn ready(&self, id: ObjectId, worker: ObjectId) -> io::Result<()> {
         self.stand(id, worker, |standing| match standing {
             Standing::Draining => Standing::Draining,
             _ => Standing::Ready,
-        });
+        })
     }
 
     /// A worker that drained is given connections again.
-    pub fn resume(&self, id: ObjectId, worker: ObjectId) {
-        self.stand(id, worker, |_| Standing::Ready);
+    ///
+    /// # Errors
+    /// The thread is behind.
+    pub fn resume(&self, id: ObjectId, worker: ObjectId) -> io::Result<()> {
+        self.stand(id, worker, |_| Standing::Ready)
     }
 
-    fn stand(&self, id: ObjectId, worker: ObjectId, to: impl Fn(Standing) -> Standing) {
-        self.change(|state, now| {
+    fn stand(
+        &self,
+        id: ObjectId,
+        worker: ObjectId,
+        to: impl Fn(Standing) -> Standing + Send + 'static,
+    ) -> io::Result<()> {
+        self.ask(move |state, now| {
             let listener = state.listeners.get_mut(&id);
             let seat = listener.and_then(|listener| listener.balance.seat_mut(worker));
             seat.into_iter().for_each(|seat| seat.standing = to(seat.standing));
             state.settle(id, now);
-        });
+        })
     }
 
     /// A worker is given nothing more, and others what it has not taken.
-    pub fn drain(&self, id: ObjectId, worker: ObjectId) {
-        self.change(|state, now| {
+    ///
+    /// # Errors
+    /// The thread is behind.
+    pub fn drain(&self, id: ObjectId, worker: ObjectId) -> io::Result<()> {
+        self.ask(move |state, now| {
             state.drain(id, worker);
             state.settle(id, now);
-        });
+        })
     }
 
     /// A worker is one no more.
     pub fn end_worker(&self, id: ObjectId, worker: ObjectId) {
-        self.change(|state, now| state.end_worker(id, worker, now));
+        let counted = self.worker_goes();
+        self.order(move |state, now| {
+            let _counted = counted;
+            state.end_worker(id, worker, now);
+        });
     }
 
     /// A worker is one no more, and lives.
     pub fn dismiss(&self, id: ObjectId, worker: ObjectId) {
-        self.change(|state, now| state.dismiss(id, worker, now));
+        let counted = self.worker_goes();
+        self.order(move |state, now| {
+            let _counted = counted;
+            state.dismiss(id, worker, now);
+        });
     }
 
     /// A listener is given up: its workers accept by themselves.
     pub fn end_listener(&self, id: ObjectId) {
-        self.change(|state, _| state.end_listener(id));
+        let workers = self.workers.replace(0);
+        let counted = self.count(workers * WORKER_DESCRIPTORS + THREAD_DESCRIPTORS);
+        self.order(move |state, _| {
+            let _counted = counted;
+            state.end_listener(id);
+        });
     }
 
-    /// New shares of connections that nobody has taken.
-    pub fn set_held(&self, held: Shares) {
-        self.change(|state, _| state.held.set_shares(held));
-    }
-
-    /// How many of those there are.
-    pub fn held(&self, holder: Holder) -> Used {
-        self.0.with(|state| state.held.used(holder))
+    /// The thread ends after what it is in, and what was ordered.
+    pub fn end(self) -> Ending {
+        Ending { holder: self.owner.holder, thread: self.thread.clone() }
     }
 
     /// Another rule for connections to come.
-    pub fn set_rule(&self, id: ObjectId, rule: Rule) {
-        self.change(|state, _| {
+    ///
+    /// # Errors
+    /// The thread is behind.
+    pub fn set_rule(&self, id: ObjectId, rule: Rule) -> io::Result<()> {
+        self.ask(move |state, _| {
             let listener = state.listeners.get_mut(&id);
             listener.into_iter().for_each(|listener| listener.balance.set_rule(rule));
-        });
+        })
     }
 
     /// Asks this plug-in from now on, instead of another.
     ///
     /// # Errors
-    /// The kernel does not watch it.
+    /// The kernel does not watch it, or the thread is behind.
     pub fn set_plugin(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
-        self.change(|state, now| {
-            state.end_plugin(id, now);
-            let token = state.token(Source::Plugin(id));
-            state.poll.watch(&socket, token, EventFlags::IN)?;
-            if let Some(listener) = state.listeners.get_mut(&id) {
-                listener.plugin = Some(Plugin::new(socket, token));
-            }
-            state.settle(id, now);
-            Ok(())
+        self.check()?;
+        let token = self.next_token();
+        self.poll.watch(&socket, token, EventFlags::empty())?;
+        let counted = self.count(1);
+        self.ask(move |state, now| {
+            let _counted = counted;
+            state.set_plugin(id, token, socket, now);
         })
     }
 
-    /// What people are told of a listener.
+    /// What people are told of a listener: what the thread told last.
     pub fn view(&self, id: ObjectId) -> Option<ListenerState> {
-        self.0.with(|state| state.view(id, monotonic_ns()))
+        self.orders.told(id)
     }
 
-    fn change<T>(&self, work: impl FnOnce(&mut State, u64) -> T) -> T {
-        let done = self.0.with(|state| work(state, monotonic_ns()));
-        self.ring();
-        done
+    fn next_token(&self) -> u64 {
+        self.next_token.replace(self.next_token.get() + 2)
     }
 
-    fn ring(&self) {
-        // It is full only where the thread has not read it for very long, and will.
-        let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
+    /// What the thread has still to let go of is its owner's until then.
+    fn count(&self, amount: u64) -> Counted {
+        self.held.count(self.owner.holder, amount)
+    }
+
+    fn worker_goes(&self) -> Counted {
+        self.workers.set(self.workers.get().saturating_sub(1));
+        self.count(WORKER_DESCRIPTORS)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.orders.is_full() {
+            true => Err(io::ErrorKind::QuotaExceeded.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Orders what is asked for at will: so there is a limit.
+    fn ask(&self, work: impl FnOnce(&mut State, u64) + Send + 'static) -> io::Result<()> {
+        self.check()?;
+        self.order(work);
+        Ok(())
+    }
+
+    fn order(&self, work: impl FnOnce(&mut State, u64) + Send + 'static) {
+        self.orders.give(Box::new(work));
+    }
+
+    /// What there is when all orders before have been carried out.
+    #[cfg(test)]
+    pub(crate) fn look(&self, id: ObjectId) -> Option<ListenerState> {
+        let (told, heard) = std::sync::mpsc::channel();
+        self.order(move |state, now| _ = told.send(state.view(id, now)));
+        heard.recv_timeout(std::time::Duration::from_secs(20)).ok().flatten()
     }
 }
 
 impl Drop for Balancer {
     fn drop(&mut self) {
-        self.0.with(|state| state.is_stopping = true);
-        self.ring();
+        self.order(|state, _| state.is_stopping = true);
     }
 }

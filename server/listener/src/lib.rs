@@ -1,4 +1,4 @@
-//! The thread that accepts for shared listeners and gives each connection to a worker.
+//! Threads that accept for shared listeners, one for each, and give each connection to a worker.
 //!
 //! ```text
 //! listening sockets --accept--> [peeked] --> Balance (pure) --> queue of a worker --> its accept(2)
@@ -10,8 +10,8 @@
 //! worker's death does not empty it, and receives from it itself what it takes back. The kernel gives a
 //! message to one receiver, so that a connection that a worker has taken is never given to another.
 //!
-//! All that may wait for others has a deadline; the state is behind one lock, which is held for a
-//! batch of work and never over a call that waits.
+//! All that may wait for others has a deadline. What no deadline ends is the kernel's lock of a socket
+//! that workers have as well: so each listener has a thread of its own, and nobody waits for that.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -23,15 +23,19 @@ mod closing;
 mod hand;
 mod held;
 mod listener;
+mod orders;
 pub mod plugin;
 mod queue;
+mod shares;
 mod state;
 mod thread;
 mod worker;
 
-pub use balancer::{Balancer, WorkerEnds};
+pub use balancer::{Balancer, Ending, WorkerEnds};
 pub use closing::{Closer, Foreign, Owner};
 pub use listener::Counts;
+pub use orders::ORDERS_MAX;
+pub use shares::HeldShares;
 pub use state::{ListenerState, WorkerState};
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use heliostat_abi::listener::limits::PEEKED_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_service_grant::{Holder, Quota, Shares};
+use heliostat_service_grant::{Holder, Shares};
 use heliostat_service_listener::{Seat, Standing};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 use crate::accepting::Accepting;
 use crate::closing::Owner;
 use crate::listener::{Counts, SharedListener};
+use crate::shares::HeldShares;
 use crate::worker::Worker;
 
 /// One listener may have this part of its owner's connections that nobody has taken.
@@ -34,7 +36,8 @@ pub enum Source {
 }
 
 /// The set of what is waited for.
-pub struct Poll(pub OwnedFd);
+#[derive(Clone)]
+pub struct Poll(pub Arc<OwnedFd>);
 
 impl Poll {
     /// Watches a descriptor for these events.
@@ -65,8 +68,8 @@ pub struct State {
     pub poll: Poll,
     /// How connections are accepted.
     pub accepting: Accepting,
-    /// Connections that nobody has taken, by whose they are.
-    pub held: Quota,
+    /// Connections that nobody has taken, by whose they are, of all threads.
+    pub held: HeldShares,
     /// The thread ends.
     pub is_stopping: bool,
 }
@@ -111,22 +114,22 @@ pub struct WorkerState {
 
 impl State {
     /// Without listeners.
-    pub fn new(poll: Poll, accepting: Accepting, held: Shares) -> State {
+    pub fn new(poll: Poll, accepting: Accepting, held: HeldShares) -> State {
         State {
             listeners: HashMap::new(),
             sources: HashMap::from([(0, Source::Bell)]),
-            next_token: 1,
+            next_token: 2,
             poll,
             accepting,
-            held: Quota::new(held),
+            held,
             is_stopping: false,
         }
     }
 
-    /// A token for something that is watched.
+    /// A token for something that is watched. They are even: the control plane's are odd.
     pub fn token(&mut self, source: Source) -> u64 {
         let token = self.next_token;
-        self.next_token += 1;
+        self.next_token += 2;
         self.sources.insert(token, source);
         token
     }
@@ -171,7 +174,7 @@ impl State {
         if let Some(plugin) = &gone.plugin {
             self.poll.ignore(plugin);
         }
-        self.held.give_back(gone.owner.holder, gone.counted);
+        self.held.change(gone.owner.holder, gone.counted, 0);
         let is_its = |source: &Source| match source {
             Source::Bell => false,
             Source::Socket(it)
@@ -200,11 +203,10 @@ impl State {
     pub fn count_held(&mut self, id: ObjectId) {
         let Some(listener) = self.listeners.get_mut(&id) else { return };
         let (holder, held) = (listener.owner.holder, listener.held.len() as u64);
-        self.held.give_back(holder, listener.counted);
-        self.held.take_anyway(holder, held);
+        self.held.change(holder, listener.counted, held);
         listener.counted = held;
-        let used = self.held.used(holder).plus(listener.owner.closer.waiting(), 1);
-        listener.lacks_share = self.held.shares().check(holder, used, 1).is_err();
+        let elsewhere = listener.owner.closer.waiting();
+        listener.lacks_share = self.held.check(holder, elsewhere).is_err();
     }
 
     /// For so many connections of one listener something is awaited: others of its owner's have room.

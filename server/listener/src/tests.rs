@@ -18,7 +18,7 @@ use heliostat_service_listener::Standing;
 use rustix::net::{socketpair, AddressFamily, SendFlags, SocketFlags, SocketType};
 
 use crate::plugin::{ANSWER, QUESTION_HEAD_BYTES};
-use crate::{Balancer, Closer, Owner, WorkerEnds};
+use crate::{Balancer, Closer, HeldShares, Owner, WorkerEnds};
 
 pub const LISTENER: ObjectId = ObjectId { index: 0, generation: 1 };
 /// Nothing here takes as long.
@@ -51,7 +51,7 @@ pub fn owner() -> Owner {
 
 pub struct House {
     pub balancer: Balancer,
-    address: SocketAddr,
+    pub address: SocketAddr,
     /// One more descriptor of the listening socket, as its workers have one.
     pub socket: TcpListener,
     pub ends: Vec<WorkerEnds>,
@@ -61,13 +61,14 @@ pub struct House {
 impl House {
     /// A listener with so many workers, none of which waits yet.
     pub fn new(rule: Rule, workers: u32) -> House {
-        Self::of(Balancer::start(Shares::whole(1 << 20)).unwrap(), rule, workers)
+        let held = HeldShares::new(Shares::whole(1 << 20));
+        Self::of(Balancer::start(held, owner()).unwrap(), rule, workers)
     }
 
     pub fn of(balancer: Balancer, rule: Rule, workers: u32) -> House {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        balancer.add_listener(LISTENER, owner(), rule);
+        balancer.add_listener(LISTENER, rule);
         let shared = socket.try_clone().unwrap();
         balancer.add_socket(LISTENER, owner().own(shared.into())).unwrap();
         let add = |place| balancer.add_worker(LISTENER, worker(place), place).unwrap();
@@ -86,7 +87,7 @@ impl House {
                 }
             }
         });
-        self.balancer.ready(LISTENER, worker(place));
+        self.balancer.ready(LISTENER, worker(place)).unwrap();
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -98,7 +99,7 @@ impl House {
     }
 
     pub fn view(&self) -> crate::ListenerState {
-        self.balancer.view(LISTENER).unwrap()
+        self.balancer.look(LISTENER).unwrap()
     }
 
     pub fn wait_until(&self, what: impl Fn(&crate::ListenerState) -> bool) {
@@ -160,7 +161,7 @@ fn nothing_is_accepted_before_a_worker_waits() {
 #[test]
 fn what_a_worker_does_not_take_others_do() {
     let house = House::new(Rule::RoundRobin, 2);
-    house.balancer.ready(LISTENER, worker(0));
+    house.balancer.ready(LISTENER, worker(0)).unwrap();
     house.serve(1);
     let mut clients: Vec<TcpStream> = (0..20).map(|_| house.connect()).collect();
     let mut served: Vec<TcpStream> = (0..20).map(|_| house.next().1).collect();
@@ -177,13 +178,13 @@ fn what_a_worker_does_not_take_others_do() {
 #[test]
 fn a_worker_that_ends_or_drains_loses_nothing_that_it_had_not_taken() {
     let mut house = House::new(Rule::RoundRobin, 3);
-    (0..2).for_each(|place| house.balancer.ready(LISTENER, worker(place)));
+    (0..2).for_each(|place| house.balancer.ready(LISTENER, worker(place)).unwrap());
     let mut clients: Vec<TcpStream> = (0..10).map(|_| house.connect()).collect();
     house.wait_until(|view| view.counts.given == 10);
     let mine = take(&house.ends[0].queue, 0).unwrap();
     house.ends.remove(0);
     house.balancer.end_worker(LISTENER, worker(0));
-    house.balancer.drain(LISTENER, worker(1));
+    house.balancer.drain(LISTENER, worker(1)).unwrap();
     assert_eq!(house.view().workers[&worker(1)].standing, Standing::Draining);
     house.ends.insert(0, house.balancer.add_worker(LISTENER, worker(0), 0).unwrap());
     house.serve(2);
@@ -201,7 +202,7 @@ fn a_worker_that_ends_or_drains_loses_nothing_that_it_had_not_taken() {
 #[test]
 fn while_all_queues_are_full_the_kernel_keeps_what_comes() {
     let house = House::new(Rule::LeastLoad, 1);
-    house.balancer.ready(LISTENER, worker(0));
+    house.balancer.ready(LISTENER, worker(0)).unwrap();
     let _clients: Vec<TcpStream> = (0..20).map(|_| house.connect()).collect();
     house.wait_until(|view| view.workers[&worker(0)].untaken == 8 && !view.is_open);
     assert!(house.view().counts.accepted <= 9);

@@ -2,7 +2,7 @@
 
 use super::tests::*;
 use crate::accepting::Accepting;
-use crate::Balancer;
+use crate::{Balancer, HeldShares};
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::Rule;
 use heliostat_abi::name::ObjectId;
@@ -85,7 +85,8 @@ fn a_socket_that_others_let_block_holds_nobody_up() {
 #[test]
 fn without_a_ring_it_holds_nobody_up_either() {
     watched(|| {
-        let balancer = Balancer::start_with(Shares::whole(1 << 20), Accepting::threads).unwrap();
+        let held = HeldShares::new(Shares::whole(1 << 20));
+        let balancer = Balancer::start_with(held, owner(), Accepting::threads).unwrap();
         let house = House::of(balancer, Rule::LeastLoad, 1);
         house.serve(0);
         let mut client = house.connect();
@@ -162,11 +163,11 @@ fn a_listening_socket_that_has_become_one_that_lingers_holds_nobody_up() {
 #[test]
 fn a_listener_that_ends_gives_its_workers_what_it_has() {
     let house = House::new(Rule::RoundRobin, 2);
-    (0..2).for_each(|place| house.balancer.ready(LISTENER, worker(place)));
+    (0..2).for_each(|place| house.balancer.ready(LISTENER, worker(place)).unwrap());
     let clients: Vec<TcpStream> = (0..10).map(|_| house.connect()).collect();
     house.wait_until(|view| view.counts.given == 10);
     house.balancer.end_listener(LISTENER);
-    assert!(house.balancer.view(LISTENER).is_none());
+    assert!(house.balancer.look(LISTENER).is_none());
     are_all_served(&house, clients);
 }
 
@@ -175,7 +176,7 @@ fn clients_that_are_silent_when_a_listener_ends_are_given_too() {
     let peek = Peek { bytes_max: 64, deadline_ms: 60_000 };
     for is_removed in [true, false] {
         let house = House::new(Rule::Content(peek), 1);
-        house.balancer.ready(LISTENER, worker(0));
+        house.balancer.ready(LISTENER, worker(0)).unwrap();
         let clients: Vec<TcpStream> = (0..20).map(|_| house.connect()).collect();
         house.wait_until(|view| view.held == 20);
         match is_removed {
@@ -204,8 +205,9 @@ fn are_all_served(house: &House, mut clients: Vec<TcpStream>) {
 fn an_owner_holds_no_more_than_its_share_and_its_listeners_go_on_when_it_has_less() {
     let peek = Peek { bytes_max: 64, deadline_ms: 60_000 };
     // Half of four for one listener: two that are silent fill it.
-    let shares = Shares { user: 4, ..Shares::whole(1 << 20) };
-    let mut house = House::of(Balancer::start(shares).unwrap(), Rule::Content(peek), 1);
+    let held = HeldShares::new(Shares { user: 4, ..Shares::whole(1 << 20) });
+    let mut house =
+        House::of(Balancer::start(held.clone(), owner()).unwrap(), Rule::Content(peek), 1);
     house.serve(0);
     let mut silent: Vec<TcpStream> = (0..2).map(|_| house.connect()).collect();
     house.wait_until(|view| view.held == 2);
@@ -214,23 +216,23 @@ fn an_owner_holds_no_more_than_its_share_and_its_listeners_go_on_when_it_has_les
     let other = ObjectId { index: 9, generation: 1 };
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    house.balancer.add_listener(other, owner(), Rule::Content(peek));
+    house.balancer.add_listener(other, Rule::Content(peek));
     house.balancer.add_socket(other, owner().own(socket.into())).unwrap();
     house.ends.push(house.balancer.add_worker(other, worker(7), 0).unwrap());
-    house.balancer.ready(other, worker(7));
+    house.balancer.ready(other, worker(7)).unwrap();
     let _others: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
     let looked = |what: &dyn Fn(&crate::ListenerState) -> bool| {
         let began = Instant::now();
-        while !what(&house.balancer.view(other).unwrap()) {
-            assert!(began.elapsed() < PROMPT, "{:?}", house.balancer.view(other));
+        while !what(&house.balancer.look(other).unwrap()) {
+            assert!(began.elapsed() < PROMPT, "{:?}", house.balancer.look(other));
             sleep(Duration::from_millis(5));
         }
     };
     looked(&|view| view.held == 2 && !view.is_open);
-    assert_eq!(house.balancer.held(owner().holder).user, 4);
+    assert_eq!(held.used(owner().holder).user, 4);
     let _waits = TcpStream::connect(address).unwrap();
     sleep(Duration::from_millis(200));
-    assert_eq!(house.balancer.view(other).unwrap().counts.accepted, 2, "it stays in the backlog");
+    assert_eq!(house.balancer.look(other).unwrap().counts.accepted, 2, "it stays in the backlog");
     silent[1].write_all(b"GET /\n").unwrap();
     house.next();
     looked(&|view| view.counts.accepted == 3);

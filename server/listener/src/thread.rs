@@ -1,7 +1,11 @@
 //! The thread: waits, does what came, lets time pass, and counts what workers have open.
+//!
+//! It has one listener, and the state is its own: whoever keeps it asleep in the kernel keeps nobody
+//! else (`balancer`).
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
@@ -9,22 +13,17 @@ use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::event::Timespec;
 
 use crate::audit::Audit;
+use crate::orders::Orders;
 use crate::state::{Source, State};
 
 /// Events taken at once.
 const EVENTS_MAX: usize = 32;
 /// A queue that is not emptied is looked at so often.
 const LOOK_NS: u64 = 50_000_000;
+/// What people are told is told at most so often, but for what was ordered.
+const TELL_NS: u64 = 2_000_000;
 /// One count takes so long for each connection, and shall take one part in twenty of the time.
 const AUDIT_NS_PER_CONNECTION: u64 = 50_000;
-
-/// What thread and control plane share.
-pub struct Shared {
-    /// All of it.
-    pub state: Mutex<State>,
-    /// Rings when the control plane has changed something.
-    pub bell: OwnedFd,
-}
 
 /// A count that is due.
 struct Due {
@@ -34,39 +33,54 @@ struct Due {
     given: u64,
 }
 
-impl Shared {
-    /// Does something with the state. A panic in between is this crate's fault, and what it left is
-    /// used on: connections are owned by values, so that none is in two places.
-    pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+/// When the thread last told what there is.
+#[derive(Default)]
+struct Telling {
+    told_ns: u64,
+    /// Something may have changed since.
+    is_due: bool,
+}
 
-    /// Serves until it is told to stop.
-    pub fn serve(&self, epoll: &OwnedFd) {
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
-        while !self.with(|state| state.is_stopping) {
-            let timeout = self.with(|state| state.next_deadline_ns()).map(timespec);
-            events.clear();
-            let room = rustix::buffer::spare_capacity(&mut events);
-            // Interrupted, it waits again.
-            let _ = epoll::wait(epoll, room, timeout.as_ref());
-            let due = self.with(|state| {
-                let now = monotonic_ns();
-                for event in &events {
-                    let (data, flags) = (event.data, event.flags);
-                    state.attend(data.u64(), flags, &self.bell, now);
-                }
-                state.pass_time(now);
-                state.due_audits(now)
-            });
-            due.into_iter().for_each(|due| self.count(&due));
+/// Serves until it is told to stop.
+pub fn serve(orders: &Orders, mut state: State, epoll: &OwnedFd) {
+    let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+    let mut telling = Telling::default();
+    while !state.is_stopping {
+        let next = [state.next_deadline_ns(), telling.next_ns()].into_iter().flatten().min();
+        let timeout = next.map(timespec);
+        events.clear();
+        let room = rustix::buffer::spare_capacity(&mut events);
+        // Interrupted, it waits again.
+        let _ = epoll::wait(epoll, room, timeout.as_ref());
+        let now = monotonic_ns();
+        for event in &events {
+            let (data, flags) = (event.data, event.flags);
+            state.attend(data.u64(), flags, &orders.bell, now);
         }
+        let given = orders.take();
+        let is_ordered = !given.is_empty();
+        given.into_iter().for_each(|order| order(&mut state, monotonic_ns()));
+        state.pass_time(now);
+        for due in state.due_audits(now) {
+            state.counted(&due, due.audit.open(), monotonic_ns());
+        }
+        telling.tell(orders, &mut state, is_ordered);
+    }
+    state.accepting.end();
+}
+
+impl Telling {
+    fn next_ns(&self) -> Option<u64> {
+        self.is_due.then_some(self.told_ns + TELL_NS)
     }
 
-    /// Counts a worker's open connections; without the lock, since the kernel's list may be long.
-    fn count(&self, due: &Due) {
-        let open = due.audit.open();
-        self.with(|state| state.counted(due, open, monotonic_ns()));
+    fn tell(&mut self, orders: &Orders, state: &mut State, is_ordered: bool) {
+        let now = monotonic_ns();
+        self.is_due = !is_ordered && now < self.told_ns + TELL_NS;
+        if !self.is_due {
+            self.told_ns = now;
+            orders.tell(state.views(now));
+        }
     }
 }
 
@@ -77,6 +91,11 @@ fn timespec(at_ns: u64) -> Timespec {
 }
 
 impl State {
+    fn views(&mut self, now_ns: u64) -> HashMap<ObjectId, crate::ListenerState> {
+        let ids: Vec<ObjectId> = self.listeners.keys().copied().collect();
+        ids.into_iter().filter_map(|id| Some((id, self.view(id, now_ns)?))).collect()
+    }
+
     fn attend(&mut self, token: u64, flags: EventFlags, bell: &OwnedFd, now_ns: u64) {
         match self.sources.get(&token).copied() {
             None => {}

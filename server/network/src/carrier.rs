@@ -13,7 +13,7 @@ mod rounds;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
@@ -25,7 +25,7 @@ use tracing::debug;
 
 use crate::channel::{Brought, Channel, Handed};
 use crate::connection::{Connection, Turn};
-use crate::counts::Counts;
+use crate::counts::{Budget, Counts};
 use crate::ending;
 use crate::events::{About, EventSet, Place};
 use crate::waiting::Waiting;
@@ -40,7 +40,10 @@ pub struct Carrier {
     orders: Receiver<Order>,
     bell: Arc<OwnedFd>,
     counts: Arc<Counts>,
-    connections_max: usize,
+    /// Places of all loops, and connections that this one carries at most.
+    places: (Arc<Budget>, usize),
+    /// No order comes any more.
+    is_over: bool,
     events: EventSet,
     channels: Vec<Option<Channel>>,
     connections: Vec<Option<Connection>>,
@@ -68,7 +71,7 @@ impl Carrier {
         orders: Receiver<Order>,
         bell: Arc<OwnedFd>,
         counts: Arc<Counts>,
-        connections_max: usize,
+        places: (Arc<Budget>, usize),
     ) -> std::io::Result<Self> {
         let events = EventSet::create()?;
         events
@@ -78,7 +81,8 @@ impl Carrier {
             orders,
             bell,
             counts,
-            connections_max,
+            places,
+            is_over: false,
             events,
             channels: Vec::new(),
             connections: Vec::new(),
@@ -94,12 +98,12 @@ impl Carrier {
         })
     }
 
-    /// Carries for ever.
+    /// Carries until nothing can come any more, and all has ended.
     pub fn run(mut self, is_alone: bool) {
         let (mut waiting, mut mover) = (Waiting::new(is_alone), Mover::create());
         debug!(ring = mover.has_ring(), "carries connections");
         let mut sleeps = false;
-        loop {
+        while !self.is_through() {
             let timeout = match (sleeps, self.lingering.is_empty()) {
                 (false, _) => Some(0),
                 (true, true) => None,
@@ -120,6 +124,10 @@ impl Carrier {
         }
     }
 
+    fn is_through(&self) -> bool {
+        self.is_over && self.channels.iter().all(Option::is_none)
+    }
+
     /// Takes what the kernel tells.
     fn attend(&mut self, timeout_ns: Option<u64>) {
         let told: Vec<_> = self.events.wait(timeout_ns).collect();
@@ -136,7 +144,13 @@ impl Carrier {
     fn take_orders(&mut self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
-        while let Ok(order) = self.orders.try_recv() {
+        loop {
+            let order = match self.orders.try_recv() {
+                Ok(order) => order,
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => return self.is_over = true,
+            };
+            Counts::add(&self.counts.orders, 1);
             match order {
                 Order::Carry(new) => {
                     let index = self.channels.iter().position(Option::is_none);
@@ -204,7 +218,8 @@ impl Carrier {
         let Some(Some(channel)) = self.channels.get_mut(index as usize) else { return false };
         let slot = handed.slot;
         let carried = self.connections.len() - self.free.len();
-        let lanes = channel.lanes(slot).filter(|_| carried < self.connections_max);
+        let (all, own_max) = &self.places;
+        let lanes = channel.lanes(slot).filter(|_| carried < *own_max && all.take());
         let Some(lanes) = lanes else {
             channel.free(slot, 0);
             channel.let_go(handed.socket);
@@ -230,6 +245,7 @@ impl Carrier {
             channel.let_go(connection.socket);
             channel.let_go(connection.shadow);
             self.free.push(place);
+            self.places.0.give_back();
             return false;
         }
         self.connections[place as usize] = Some(connection);
@@ -327,6 +343,7 @@ impl Carrier {
         self.warm.retain(|warm| *warm != place);
         self.lingering.retain(|lingering| *lingering != place);
         self.free.push(place);
+        self.places.0.give_back();
         self.counts.connections.fetch_sub(1, Relaxed);
         self.forget_if_unused(index);
     }

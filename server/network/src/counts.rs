@@ -1,4 +1,5 @@
-//! What a loop counts, as words that the control plane reads when it is asked.
+//! What a loop counts, as words that the control plane reads when it is asked; and what all count
+//! together.
 
 use heliostat_base::sync::{AtomicU64, Ordering::Relaxed};
 
@@ -23,6 +24,35 @@ pub struct Counts {
     pub sleeps: AtomicU64,
     /// Connections whose programs broke the protocol.
     pub corrupt: AtomicU64,
+    /// Orders that it has taken.
+    pub orders: AtomicU64,
+}
+
+/// Connections of all loops together.
+pub struct Budget {
+    carried: AtomicU64,
+    max: u64,
+}
+
+impl Budget {
+    /// So many at most.
+    pub fn new(max: u64) -> Budget {
+        Budget { carried: AtomicU64::new(0), max }
+    }
+
+    /// Takes a place for one more; false where there is none.
+    pub fn take(&self) -> bool {
+        let has_place = self.carried.fetch_add(1, Relaxed) < self.max;
+        if !has_place {
+            self.give_back();
+        }
+        has_place
+    }
+
+    /// Gives one back.
+    pub fn give_back(&self) {
+        self.carried.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Counts {

@@ -1,26 +1,35 @@
-//! Starts the loops and ends them, and says which of them a new channel gets.
+//! Starts loops and ends them, and says which of them a new channel gets.
+//!
+//! A loop moves bytes by calls that take the kernel's lock of a socket, and the program that handed the
+//! socket over has it still. By a call of its own that faults in memory whose faults it answers itself
+//! it holds that lock for as long as it pleases, and no flag (MSG_DONTWAIT) keeps the loop from waiting
+//! for it. So nobody shares a loop with others: each user, and each sealed program, has loops of its own,
+//! so many of those that there may be. Who has none left is refused, and goes on natively.
 
 use heliostat_base::sync::Ordering::Relaxed;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::error;
 
 use crate::carrier::Carrier;
-use crate::counts::Counts;
+use crate::counts::{Budget, Counts};
 
 /// How many loops there are, and where they run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Number of loops, at least one.
+    /// Number of loops that an owner of connections has, at least one.
     pub loops: usize,
-    /// One loop has each of these cores for itself; those beyond share cores with everybody.
+    /// One loop of each owner has each of these cores; those beyond share cores with everybody.
     pub cores: Vec<usize>,
-    /// Connections that one loop carries at most: each has two descriptors.
+    /// Connections that all loops carry at most: each has two descriptors. One user may have half.
     pub connections_max: usize,
 }
 
@@ -58,92 +67,189 @@ pub enum Order {
 
 /// One loop, as the control plane knows it.
 pub struct CarrierState {
+    /// Its name, which no other loop has had.
+    pub name: u64,
     /// What it has done.
     pub counts: Arc<Counts>,
     /// The core that it has for itself.
     pub core: Option<usize>,
+    owner: Holder,
+    /// Of those that were told to it and have not ended.
+    channels: usize,
+    given: u64,
     orders: Sender<Order>,
     bell: Arc<OwnedFd>,
+    thread: JoinHandle<()>,
 }
 
-/// The loops. Their threads end with the process: programs whose connections they carry would
-/// otherwise be left with nobody.
+/// The loops. One ends where others need its place and it has nothing; the rest with the process:
+/// programs whose connections they carry would otherwise be left with nobody.
 pub struct NetworkLoops {
     states: Vec<CarrierState>,
-    connections_max: usize,
+    /// Those that are to end, and whose they were.
+    ending: Vec<(Holder, JoinHandle<()>)>,
+    settings: Settings,
+    budget: Arc<Budget>,
+    last_name: u64,
 }
 
-/// Loops at most, however many cores programs name.
-const LOOPS_MAX: usize = 64;
+/// Loops, however many users there are and cores they name.
+const LOOPS: Shares = Shares { all: 64, reserve: 16, user: 8, trusted: 48, sealed: 1 };
+/// A loop that is behind by so many orders gets no other channel.
+const ORDERS_MAX: u64 = 128;
 
 impl NetworkLoops {
-    /// Starts as many as configured.
-    ///
-    /// # Errors
-    /// A thread or a descriptor is not to be had.
-    pub fn start(settings: &Settings) -> std::io::Result<Self> {
-        let numbers = 0..settings.loops.max(1);
-        let states = numbers.map(|number| start(number, settings)).collect::<Result<_, _>>()?;
-        Ok(Self { states, connections_max: settings.connections_max })
+    /// None yet.
+    pub fn new(settings: Settings) -> Self {
+        let budget = Arc::new(Budget::new(settings.connections_max as u64));
+        Self { states: Vec::new(), ending: Vec::new(), settings, budget, last_name: 0 }
     }
 
-    /// The loop with the fewest connections of those on `cores`, each of which gets one where it has none.
+    /// The loop with the fewest connections of this owner's, which are started where it has none.
     ///
     /// # Errors
     /// A thread or a descriptor is not to be had, or there are too many loops.
-    pub fn on_cores(&mut self, cores: &[usize]) -> std::io::Result<usize> {
-        for core in cores.iter().filter(|core| !self.has_core(**core)).collect::<Vec<_>>() {
-            if self.states.len() == LOOPS_MAX {
-                break;
+    pub fn of(&mut self, owner: Holder) -> io::Result<u64> {
+        if !self.states.iter().any(|state| state.owner == owner) {
+            for number in 0..self.settings.loops.max(1) {
+                let started = self.start(owner, self.settings.cores.get(number).copied());
+                if number == 0 {
+                    started?;
+                }
             }
-            let (cores, connections_max) = (vec![*core], self.connections_max);
-            self.states.push(start(0, &Settings { loops: 1, cores, connections_max })?);
         }
-        let load = |(_, state): &(usize, &CarrierState)| state.counts.connections.load(Relaxed);
-        let is_one = |state: &CarrierState| state.core.is_some_and(|core| cores.contains(&core));
-        let found = self.states.iter().enumerate().filter(|(_, state)| is_one(state));
-        let least = found.min_by_key(load).map(|(number, _)| number);
-        least.ok_or_else(|| std::io::ErrorKind::QuotaExceeded.into())
+        self.least_loaded(|state| state.owner == owner)
     }
 
-    /// Whether a loop has this core.
+    /// The loop with the fewest connections of this owner's on `cores`, each of which gets one where it
+    /// has none.
+    ///
+    /// # Errors
+    /// A thread or a descriptor is not to be had, or there are too many loops.
+    pub fn on_cores(&mut self, owner: Holder, cores: &[usize]) -> io::Result<u64> {
+        let is_its = |state: &CarrierState, core| state.owner == owner && state.core == Some(core);
+        for core in cores {
+            if !self.states.iter().any(|state| is_its(state, *core)) {
+                match self.start(owner, Some(*core)) {
+                    Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => break,
+                    other => other?,
+                }
+            }
+        }
+        self.least_loaded(|state| cores.iter().any(|core| is_its(state, *core)))
+    }
+
+    /// Whether somebody's loop has this core.
     pub fn has_core(&self, core: usize) -> bool {
-        self.states.iter().any(|state| state.core == Some(core))
+        self.settings.cores.contains(&core) || self.states.iter().any(|it| it.core == Some(core))
     }
 
-    /// Each loop, by number.
+    /// Each loop.
     pub fn each(&self) -> &[CarrierState] {
         &self.states
     }
 
-    /// The loop with the fewest connections.
-    pub fn least_loaded(&self) -> usize {
-        let load = |state: &CarrierState| state.counts.connections.load(Relaxed);
-        let least = self.states.iter().enumerate().min_by_key(|(_, state)| load(state));
-        least.map_or(0, |(number, _)| number)
+    fn least_loaded(&self, is_meant: impl Fn(&CarrierState) -> bool) -> io::Result<u64> {
+        let load = |state: &&CarrierState| state.counts.connections.load(Relaxed);
+        let meant = self.states.iter().filter(|state| is_meant(state) && !state.is_behind());
+        let least = meant.min_by_key(load).map(|state| state.name);
+        least.ok_or_else(|| io::ErrorKind::QuotaExceeded.into())
     }
 
     /// Gives a loop an order.
-    pub fn order(&self, number: usize, order: Order) {
-        if let Some(state) = self.states.get(number) {
-            let _ = state.orders.send(order);
-            let _ = rustix::io::write(&state.bell, &1u64.to_ne_bytes());
+    pub fn order(&mut self, name: u64, order: Order) {
+        let Some(state) = self.states.iter_mut().find(|state| state.name == name) else { return };
+        match order {
+            Order::Carry(_) => state.channels += 1,
+            Order::End { .. } => state.channels = state.channels.saturating_sub(1),
+        }
+        state.given += 1;
+        let _ = state.orders.send(order);
+        let _ = rustix::io::write(&state.bell, &1u64.to_ne_bytes());
+    }
+
+    /// Starts one more for an owner, if it may have that, and there is place or somebody's is idle.
+    fn start(&mut self, owner: Holder, core: Option<usize>) -> io::Result<()> {
+        if self.taken().check(owner, 1).is_err() {
+            if self.takes_over(owner, core) {
+                return Ok(());
+            }
+            self.end_idle();
+            self.taken().check(owner, 1).map_err(|_| io::ErrorKind::QuotaExceeded)?;
+        }
+        self.last_name += 1;
+        let state = start(self.last_name, owner, core, &self.settings, &self.budget)?;
+        self.states.push(state);
+        Ok(())
+    }
+
+    /// Who has how many of them: those that somebody keeps from ending are still its own.
+    fn taken(&mut self) -> Quota {
+        self.ending.retain(|(_, thread)| !thread.is_finished());
+        let mut taken = Quota::new(LOOPS);
+        self.states.iter().for_each(|state| taken.take_anyway(state.owner, 1));
+        self.ending.iter().for_each(|(owner, _)| taken.take_anyway(*owner, 1));
+        taken
+    }
+
+    /// Gives an owner one that has nothing, where only places are lacking, and not its share.
+    fn takes_over(&mut self, owner: Holder, core: Option<usize>) -> bool {
+        let mut taken = self.taken();
+        let is_fit = |state: &&mut CarrierState| state.core == core && state.is_idle();
+        let Some(state) = self.states.iter_mut().find(is_fit) else { return false };
+        taken.give_back(state.owner, 1);
+        let may = taken.check(owner, 1).is_ok();
+        if may {
+            state.owner = owner;
+        }
+        may
+    }
+
+    /// Ends those that have no channel and no connection.
+    fn end_idle(&mut self) {
+        let all = std::mem::take(&mut self.states);
+        let (idle, others): (Vec<_>, Vec<_>) = all.into_iter().partition(CarrierState::is_idle);
+        self.states = others;
+        for CarrierState { owner, orders, bell, thread, .. } in idle {
+            drop(orders);
+            let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+            self.ending.push((owner, thread));
         }
     }
 }
 
-fn start(number: usize, settings: &Settings) -> std::io::Result<CarrierState> {
+impl CarrierState {
+    fn is_behind(&self) -> bool {
+        self.given.saturating_sub(self.counts.orders.load(Relaxed)) >= ORDERS_MAX
+    }
+
+    /// Nobody has anything there, and so nobody keeps it.
+    fn is_idle(&self) -> bool {
+        let is_told = self.given == self.counts.orders.load(Relaxed);
+        self.channels == 0 && is_told && self.counts.connections.load(Relaxed) == 0
+    }
+}
+
+fn start(
+    name: u64,
+    owner: Holder,
+    core: Option<usize>,
+    settings: &Settings,
+    budget: &Arc<Budget>,
+) -> io::Result<CarrierState> {
     let (orders, taken) = channel();
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let counts = Arc::new(Counts::default());
-    let core = settings.cores.get(number).copied();
-    let carrier = Carrier::create(taken, bell.clone(), counts.clone(), settings.connections_max)?;
-    let thread = std::thread::Builder::new().name(format!("heliostat-net-{number}"));
-    thread.spawn(move || {
+    let share = if owner.is_trusted { 1 } else { 2 };
+    let connections_max = settings.connections_max.div_ceil(settings.loops.max(1) * share);
+    let (of_all, of_own) = (budget.clone(), connections_max);
+    let carrier = Carrier::create(taken, bell.clone(), counts.clone(), (of_all, of_own))?;
+    let thread = std::thread::Builder::new().name(format!("heliostat-net-{name}"));
+    let thread = thread.spawn(move || {
         let core = core.filter(|core| pins(*core));
         carrier.run(core.is_some());
     })?;
-    Ok(CarrierState { counts, core, orders, bell })
+    Ok(CarrierState { name, counts, core, owner, channels: 0, given: 0, orders, bell, thread })
 }
 
 /// Whether this thread now runs on that core only.

@@ -6,15 +6,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::listener::{ListenerReply, ListenerRequest, Rule};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
-use heliostat_server_listener::{Foreign, Owner};
+use heliostat_server_listener::{Foreign, Owner, ORDERS_MAX};
 use heliostat_service_grant::Holder;
 use heliostat_service_listener::{Endpoint, Joining};
+use heliostat_service_net::Proof;
 use rustix::net::{sockopt, AddressFamily, SocketFlags, SocketType};
 use tracing::{debug, info, warn};
 
@@ -22,8 +23,9 @@ use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::kernel;
-use crate::proof;
-use crate::refused::{refuse, Refused};
+use crate::proofs::Purpose;
+use crate::refused::{full, full_of, refuse, Refused};
+use crate::state::listener::SharedListeners;
 
 /// Connections that the kernel keeps for a listener that the control plane opened.
 const BACKLOG: i32 = 4096;
@@ -41,7 +43,8 @@ impl Daemon {
         self.session(id)?;
         match request {
             ListenerRequest::Join { rule } => {
-                return self.join_listener(id, rule, shown.ok_or(Code::BadRecord)?)
+                let shown = shown.ok_or(Code::BadRecord)?;
+                return self.examine(id, shown, Purpose::Join(rule));
             }
             ListenerRequest::Find { address } => return self.find_listener(id, address),
             ListenerRequest::Leave { worker } => {
@@ -53,7 +56,7 @@ impl Daemon {
             ListenerRequest::Ready { worker } => {
                 let grants = &self.services.listener.grants;
                 let listener = grants.own_worker(id, worker).map_err(refuse(id))?;
-                self.with_balancer(|balancer| balancer.ready(listener, worker));
+                self.tell_listener(listener, |thread| thread.ready(listener, worker))?;
             }
             ListenerRequest::Hold { worker } => {
                 let uid = self.session(id)?.peer.subject.uid;
@@ -71,8 +74,8 @@ impl Daemon {
             ListenerRequest::Drain { worker, back } => self.drain_worker(id, worker, back)?,
             ListenerRequest::SetRule { address, rule } => {
                 let listener = self.managed_listener(id, address)?;
+                self.tell_listener(listener, |thread| thread.set_rule(listener, rule))?;
                 self.services.listener.grants.set_rule(listener, rule);
-                self.with_balancer(|balancer| balancer.set_rule(listener, rule));
             }
             ListenerRequest::Plugin { address } => {
                 self.set_listener_plugin(id, address, shown.ok_or(Code::BadRecord)?)?;
@@ -82,13 +85,13 @@ impl Daemon {
     }
 
     /// Whoever shows a listening socket of a shared address is a worker: [queue, page].
-    fn join_listener(
+    pub(crate) fn join_listener(
         &mut self,
         id: ObjectId,
         rule: Option<Rule>,
+        proof: Proof,
         shown: ReceivedFd,
     ) -> Result<Answer, Refused> {
-        let proof = proof::examine(shown.as_fd()).map_err(|error| error.code())?;
         let (address, namespace) = (proof.endpoint.address, proof.endpoint.namespace.0);
         let uid = self.session(id)?.peer.subject.uid;
         self.check_right(id, Right::Listen, address, uid)?;
@@ -110,11 +113,10 @@ impl Daemon {
         let joined = joined.inspect_err(|_| ()).map_err(refuse(id))?;
         let mut undo = Vec::new();
         let ends =
-            self.begin_worker(joined, rule.or(joining.rule), owner, socket).map_err(|error| {
-                warn!(%error, "no worker of a shared listener can be made");
+            self.begin_worker(joined, rule.or(joining.rule), owner, socket).map_err(|refused| {
                 let grants = &mut self.services.listener.grants;
                 let _ = grants.leave(id, joined.worker, monotonic_ns(), &mut undo);
-                Code::Internal
+                refused
             });
         self.carry_out_listener(undo);
         let ends = ends?;
@@ -131,20 +133,40 @@ impl Daemon {
         rule: Option<Rule>,
         owner: Owner,
         socket: Foreign,
-    ) -> std::io::Result<heliostat_server_listener::WorkerEnds> {
+    ) -> Result<heliostat_server_listener::WorkerEnds, Refused> {
         let listeners = &mut self.services.listener;
         if joined.is_first {
             let rule = rule.unwrap_or(Rule::LeastLoad);
-            listeners.started()?.add_listener(joined.listener, owner.clone(), rule);
+            let taken = listeners.check_threads(owner.holder);
+            taken.map_err(|exceeded| full(Thing::SharedListeners, exceeded))?;
+            let thread =
+                listeners.start(joined.listener, owner.clone()).map_err(|it| behind(&it))?;
+            thread.add_listener(joined.listener, rule);
             info!(listener = %joined.listener, %rule, "an address is shared from now on");
         }
+        let begun = Self::begin_in(listeners, joined, owner, socket);
+        begun.map_err(|error| behind(&error))
+    }
+
+    fn begin_in(
+        listeners: &mut SharedListeners,
+        joined: heliostat_service_listener::Joined,
+        owner: Owner,
+        socket: Foreign,
+    ) -> std::io::Result<heliostat_server_listener::WorkerEnds> {
+        // Before its socket is there: who is behind gets neither.
+        let ends = listeners.thread(joined.listener)?.add_worker(
+            joined.listener,
+            joined.worker,
+            joined.place,
+        )?;
         if joined.brings_socket {
             if let Entry::Vacant(place) = listeners.sockets.entry(joined.listener) {
                 place.insert(Rc::new(owner.own(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?)));
             }
-            listeners.started()?.add_socket(joined.listener, socket)?;
+            listeners.thread(joined.listener)?.add_socket(joined.listener, socket)?;
         }
-        listeners.started()?.add_worker(joined.listener, joined.worker, joined.place)
+        Ok(ends)
     }
 
     /// The socket of a shared address: [listening socket].
@@ -192,14 +214,16 @@ impl Daemon {
         let address = NetAddress::new(bound.ok_or(Code::Internal)?);
         let cookie = sockopt::socket_cookie(&socket).map_err(|_| Code::Internal)?;
         let listeners = &mut self.services.listener;
+        let taken = listeners.check_threads(holder);
+        taken.map_err(|exceeded| full(Thing::SharedListeners, exceeded))?;
         let endpoint = Endpoint { namespace, address };
         let listener = listeners.grants.create(holder, endpoint, uid, rule).map_err(refuse(id))?;
         listeners.grants.has_socket(listener, cookie);
         let begun =
             rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(Into::into).and_then(|it| {
-                let balancer = listeners.started()?;
-                balancer.add_listener(listener, owner.clone(), rule);
-                balancer.add_socket(listener, owner.own(it))
+                let thread = listeners.start(listener, owner.clone())?;
+                thread.add_listener(listener, rule);
+                thread.add_socket(listener, owner.own(it))
             });
         listeners.sockets.insert(listener, Rc::new(socket));
         if let Err(error) = begun {
@@ -221,11 +245,10 @@ impl Daemon {
         let grants = &self.services.listener.grants;
         let listener = grants.listener_of(worker).map_err(refuse(id))?;
         self.check_listener_manager(id, listener)?;
-        self.with_balancer(|balancer| match back {
-            true => balancer.resume(listener, worker),
-            false => balancer.drain(listener, worker),
-        });
-        Ok(())
+        self.tell_listener(listener, |thread| match back {
+            true => thread.resume(listener, worker),
+            false => thread.drain(listener, worker),
+        })
     }
 
     fn set_listener_plugin(
@@ -240,11 +263,7 @@ impl Daemon {
         let owner = self.listener_owner(self.holder(id)?);
         let socket = shown.into_fd_if(is_unix && is_packets).ok_or(Code::BadRecord)?;
         let socket = owner.own(socket);
-        let balancer = self.services.listener.balancer().ok_or(Code::NotFound)?;
-        balancer.set_plugin(listener, socket).map_err(|error| {
-            warn!(%error, "a plug-in cannot be watched");
-            Code::Internal.into()
-        })
+        self.tell_listener(listener, |thread| thread.set_plugin(listener, socket))
     }
 
     /// The listener on an address, for one who may change it.
@@ -264,6 +283,15 @@ impl Daemon {
             false => Err(Code::Denied.into()),
         }
     }
+}
+
+/// Why a listener's thread takes nothing more: it is far behind, or the kernel has no room.
+pub(super) fn behind(error: &std::io::Error) -> Refused {
+    if error.kind() == std::io::ErrorKind::QuotaExceeded {
+        return full_of(Thing::ListenerWorkers, Side::Object, ORDERS_MAX as u64);
+    }
+    warn!(%error, "no worker of a shared listener can be made, or told something");
+    Code::Internal.into()
 }
 
 /// A socket that listens there.

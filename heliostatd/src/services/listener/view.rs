@@ -14,7 +14,7 @@ impl Daemon {
         let listeners = &self.services.listener;
         let views = listeners.grants.views().filter(|view| viewer.sees(view.owner_uid));
         let each = views.map(|view| {
-            let state = listeners.balancer().and_then(|balancer| balancer.view(view.id));
+            let state = listeners.thread(view.id).ok().and_then(|thread| thread.view(view.id));
             self.listener_json(&view, state)
         });
         Value::Array(each.collect())
@@ -26,7 +26,7 @@ impl Daemon {
         let listeners = &self.services.listener;
         let views = listeners.grants.views().filter(|view| view.workers.iter().any(is_its));
         let each = views.map(|view| {
-            let state = listeners.balancer().and_then(|balancer| balancer.view(view.id));
+            let state = listeners.thread(view.id).ok().and_then(|thread| thread.view(view.id));
             let mut listener = self.listener_json(&view, state);
             let told = listener["workers"].as_array_mut().into_iter().flatten();
             told.zip(&view.workers).for_each(|(told, it)| told["is_its"] = json!(is_its(it)));

@@ -1,5 +1,8 @@
 //! A loop, with the test as the program on one side and as the remote peer on the other.
 
+#[path = "../../../../heliostatd/tests/support/faults.rs"]
+mod faults;
+mod held_locks;
 mod program;
 
 use std::io::{IoSlice, Read, Write};
@@ -197,7 +200,7 @@ fn a_revoked_channel_gives_its_connections_back() {
     let program = Program::start(8);
     let (carried, _peer) = program.carry(0);
     wait_until("it", || program.count("connections") == 1);
-    program.loops.order(0, Order::End { id: program.id, revoked: true });
+    program.loops.lock().unwrap().order(program.name, Order::End { id: program.id, revoked: true });
     wait_until("SWITCHED", || carried.incoming.flags() & SWITCHED != 0);
 }
 

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
@@ -15,6 +15,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_base::packet;
 use heliostat_ring::stream::{Lane, WriteCache};
 use heliostat_server_network::{NetworkLoops, NewChannel, Order, Settings};
+use heliostat_service_grant::Holder;
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
 pub const SLOTS: u32 = 4;
@@ -24,7 +25,8 @@ pub const WATCHDOG: Duration = Duration::from_secs(60);
 /// A program's end of a channel.
 pub struct Program {
     pub ring: u32,
-    pub loops: NetworkLoops,
+    pub loops: Arc<Mutex<NetworkLoops>>,
+    pub name: u64,
     pub memory: Arc<SharedMapping>,
     pub link: OwnedFd,
     pub id: ObjectId,
@@ -61,8 +63,25 @@ impl Program {
         ring: u32,
         close: Box<dyn Fn(OwnedFd) + Send>,
     ) -> Program {
+        let loops = Program::loops(connections_max);
+        Program::start_in(&loops, Holder::trusted(0), ring, close)
+    }
+
+    /// Loops for several programs.
+    pub fn loops(connections_max: usize) -> Arc<Mutex<NetworkLoops>> {
         let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
-        let loops = NetworkLoops::start(&settings).unwrap();
+        Arc::new(Mutex::new(NetworkLoops::new(settings)))
+    }
+
+    /// A program of this owner's.
+    pub fn start_in(
+        loops: &Arc<Mutex<NetworkLoops>>,
+        owner: Holder,
+        ring: u32,
+        close: Box<dyn Fn(OwnedFd) + Send>,
+    ) -> Program {
+        let loops = loops.clone();
+        let name = loops.lock().unwrap().of(owner).unwrap();
         let length = layout::bytes(SLOTS, ring);
         let (_, memory) = SharedMapping::create(c"channel", length).unwrap();
         let memory = Arc::new(memory);
@@ -70,8 +89,8 @@ impl Program {
         let (link, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         let id = ObjectId { index: 1, generation: 1 };
-        loops.order(
-            0,
+        loops.lock().unwrap().order(
+            name,
             Order::Carry(NewChannel {
                 id,
                 session: id,
@@ -82,7 +101,7 @@ impl Program {
                 close,
             }),
         );
-        Program { ring, loops, memory, link, id }
+        Program { ring, loops, name, memory, link, id }
     }
 
     pub fn lane(&self, slot: u32, direction: usize) -> Lane {
@@ -158,7 +177,9 @@ impl Program {
     }
 
     pub fn count(&self, which: &str) -> u64 {
-        let counts = &self.loops.each()[0].counts;
+        let loops = self.loops.lock().unwrap();
+        let own = loops.each().iter().find(|state| state.name == self.name);
+        let counts = &own.unwrap().counts;
         match which {
             "refused" => counts.refused.load(Relaxed),
             "sleeps" => counts.sleeps.load(Relaxed),
