@@ -40,6 +40,7 @@ impl Daemon {
             (quota.used(holder), kept)
         });
         let waiting = self.closer.used(holder).plus(self.services.listener.held(holder), 1);
+        let waiting = waiting.plus(self.services.network.carried(holder), shares::PER_CARRIED);
         each.fold(waiting, |sum, (used, kept)| sum.plus(used, kept))
     }
 
@@ -66,7 +67,11 @@ impl Daemon {
         let is_seen = |user| sees_all || Some(user) == uid;
         let each = self.quotas().into_iter();
         let each = each.map(|(thing, quota)| (format!("{thing:?}"), quota_json(quota, is_seen)));
-        Value::Object(each.collect::<Map<_, _>>())
+        let mut each: Map<_, _> = each.collect();
+        if let Some(quota) = self.services.network.quota() {
+            each.insert(format!("{:?}", Thing::CarriedConnections), quota_json(&quota, is_seen));
+        }
+        Value::Object(each)
     }
 }
 

@@ -38,7 +38,7 @@ RULES: dict[str, set[str]] = {
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
-    "server/network": LOWER | {"ring", "backend/tcp", "backend/socket"},  # lanes on one side, remote peers' sockets on the other, and what comes along on a shadow
+    "server/network": LOWER | {"ring", "backend/tcp", "backend/socket", "service/grant"},  # lanes on one side, remote peers' sockets on the other, and what comes along on a shadow
     "server/store": LOWER | {"server/loop", "service/grant", "backend/block"},  # areas lie on a device of that interface
     "server/socket": LOWER | {"server/loop", "service/listener", "service/grant", "backend/uring"},  # whose turn a shared listener's next connection is
     "bind/lean": set(),  # C headers as text

@@ -9,7 +9,7 @@ pub struct Counts {
     pub connections: AtomicU64,
     /// Connections that were handed to it.
     pub handed: AtomicU64,
-    /// Connections that it did not take: malformed, or beyond its limit.
+    /// Connections that it did not take: malformed, or beyond a limit.
     pub refused: AtomicU64,
     /// Connections whose programs took them back.
     pub given_back: AtomicU64,

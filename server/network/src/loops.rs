@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_service_grant::{Holder, Shares};
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::error;
 
 use crate::carrier::Carrier;
 use crate::counts::Counts;
+use crate::share::CarriedShare;
 
 /// How many loops there are, and where they run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,8 +22,8 @@ pub struct Settings {
     pub loops: usize,
     /// One loop has each of these cores for itself; those beyond share cores with everybody.
     pub cores: Vec<usize>,
-    /// Connections that one loop carries at most: each has two descriptors.
-    pub connections_max: usize,
+    /// Connections that all loops carry, and one user: each has two descriptors.
+    pub shares: Shares,
 }
 
 /// A channel, for a loop to carry its connections.
@@ -30,6 +32,8 @@ pub struct NewChannel {
     pub id: ObjectId,
     /// Whose it is.
     pub session: ObjectId,
+    /// Whose share its connections count against.
+    pub holder: Holder,
     /// Its memory.
     pub memory: Arc<SharedMapping>,
     /// Streams in it.
@@ -70,7 +74,7 @@ pub struct CarrierState {
 /// otherwise be left with nobody.
 pub struct NetworkLoops {
     states: Vec<CarrierState>,
-    connections_max: usize,
+    share: Arc<CarriedShare>,
 }
 
 /// Loops at most, however many cores programs name.
@@ -83,8 +87,10 @@ impl NetworkLoops {
     /// A thread or a descriptor is not to be had.
     pub fn start(settings: &Settings) -> std::io::Result<Self> {
         let numbers = 0..settings.loops.max(1);
-        let states = numbers.map(|number| start(number, settings)).collect::<Result<_, _>>()?;
-        Ok(Self { states, connections_max: settings.connections_max })
+        let share = Arc::new(CarriedShare::new(settings.shares));
+        let core = |number: usize| settings.cores.get(number).copied();
+        let each = numbers.map(|number| start(number, core(number), &share));
+        Ok(Self { states: each.collect::<Result<_, _>>()?, share })
     }
 
     /// The loop with the fewest connections of those on `cores`, each of which gets one where it has none.
@@ -96,14 +102,18 @@ impl NetworkLoops {
             if self.states.len() == LOOPS_MAX {
                 break;
             }
-            let (cores, connections_max) = (vec![*core], self.connections_max);
-            self.states.push(start(0, &Settings { loops: 1, cores, connections_max })?);
+            self.states.push(start(0, Some(*core), &self.share)?);
         }
         let load = |(_, state): &(usize, &CarrierState)| state.counts.connections.load(Relaxed);
         let is_one = |state: &CarrierState| state.core.is_some_and(|core| cores.contains(&core));
         let found = self.states.iter().enumerate().filter(|(_, state)| is_one(state));
         let least = found.min_by_key(load).map(|(number, _)| number);
         least.ok_or_else(|| std::io::ErrorKind::QuotaExceeded.into())
+    }
+
+    /// Who has how many of the connections that are carried.
+    pub fn share(&self) -> &CarriedShare {
+        &self.share
     }
 
     /// Whether a loop has this core.
@@ -132,12 +142,15 @@ impl NetworkLoops {
     }
 }
 
-fn start(number: usize, settings: &Settings) -> std::io::Result<CarrierState> {
+fn start(
+    number: usize,
+    core: Option<usize>,
+    share: &Arc<CarriedShare>,
+) -> std::io::Result<CarrierState> {
     let (orders, taken) = channel();
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let counts = Arc::new(Counts::default());
-    let core = settings.cores.get(number).copied();
-    let carrier = Carrier::create(taken, bell.clone(), counts.clone(), settings.connections_max)?;
+    let carrier = Carrier::create(taken, bell.clone(), counts.clone(), share.clone())?;
     let thread = std::thread::Builder::new().name(format!("heliostat-net-{number}"));
     thread.spawn(move || {
         let core = core.filter(|core| pins(*core));

@@ -15,6 +15,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_base::packet;
 use heliostat_ring::stream::{Lane, WriteCache};
 use heliostat_server_network::{NetworkLoops, NewChannel, Order, Settings};
+use heliostat_service_grant::{Holder, Shares};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
 pub const SLOTS: u32 = 4;
@@ -24,7 +25,7 @@ pub const WATCHDOG: Duration = Duration::from_secs(60);
 /// A program's end of a channel.
 pub struct Program {
     pub ring: u32,
-    pub loops: NetworkLoops,
+    pub loops: Arc<NetworkLoops>,
     pub memory: Arc<SharedMapping>,
     pub link: OwnedFd,
     pub id: ObjectId,
@@ -47,42 +48,53 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Makes a channel, and gives the loop its end.
+fn channel(
+    loops: &NetworkLoops,
+    id: ObjectId,
+    holder: Holder,
+    ring_bytes: u32,
+    close: Box<dyn Fn(OwnedFd) + Send>,
+) -> (Arc<SharedMapping>, OwnedFd) {
+    let (_, memory) = SharedMapping::create(c"channel", layout::bytes(SLOTS, ring_bytes)).unwrap();
+    let memory = Arc::new(memory);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let (ours, link) = socketpair(family, kind, flags, None).unwrap();
+    let (session, slots, given) = (id, SLOTS, memory.clone());
+    let new = NewChannel { id, session, holder, memory: given, slots, ring_bytes, link, close };
+    loops.order(0, Order::Carry(new));
+    (memory, ours)
+}
+
 impl Program {
-    pub fn start(connections_max: usize) -> Program {
+    pub fn start(connections_max: u64) -> Program {
         Program::start_with(connections_max, RING)
     }
 
-    pub fn start_with(connections_max: usize, ring: u32) -> Program {
+    pub fn start_with(connections_max: u64, ring: u32) -> Program {
         Program::start_closed_by(connections_max, ring, Box::new(drop::<OwnedFd>))
     }
 
     pub fn start_closed_by(
-        connections_max: usize,
+        connections_max: u64,
         ring: u32,
         close: Box<dyn Fn(OwnedFd) + Send>,
     ) -> Program {
-        let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
+        let shares = Shares::whole(connections_max);
+        let settings = Settings { loops: 1, cores: Vec::new(), shares };
         let loops = NetworkLoops::start(&settings).unwrap();
-        let length = layout::bytes(SLOTS, ring);
-        let (_, memory) = SharedMapping::create(c"channel", length).unwrap();
-        let memory = Arc::new(memory);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (link, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         let id = ObjectId { index: 1, generation: 1 };
-        loops.order(
-            0,
-            Order::Carry(NewChannel {
-                id,
-                session: id,
-                memory: memory.clone(),
-                slots: SLOTS,
-                ring_bytes: ring,
-                link: theirs,
-                close,
-            }),
-        );
-        Program { ring, loops, memory, link, id }
+        let (memory, link) = channel(&loops, id, Holder::user(1), ring, close);
+        Program { ring, loops: Arc::new(loops), memory, link, id }
+    }
+
+    /// Another user's program, with the same loop.
+    pub fn of_user(&self, uid: u32) -> Program {
+        let id = ObjectId { index: uid, generation: 1 };
+        let close = Box::new(drop::<OwnedFd>);
+        let (memory, link) = channel(&self.loops, id, Holder::user(uid), self.ring, close);
+        Program { ring: self.ring, loops: self.loops.clone(), memory, link, id }
     }
 
     pub fn lane(&self, slot: u32, direction: usize) -> Lane {
