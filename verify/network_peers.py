@@ -59,8 +59,8 @@ while True:
 
 
 def start_server(harness: Harness, program: str, *words: str, **more) -> tuple[int, object]:
-    port = kernel_view.free_port()
-    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", program, str(port), *words], **more)
+    port, side = kernel_view.free_port(), more.pop("side", Side.HELIOSTAT)
+    server = harness.start(side, [sys.executable, "-c", program, str(port), *words], **more)
     kernel_view.wait_listening(port, server.process)
     return port, server
 

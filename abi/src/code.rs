@@ -87,6 +87,7 @@ numbered! {
         AreaSessions = 83 => "sessions whose operations on areas are delegated",
         SocketSessions = 105 => "sessions whose socket operations are delegated",
         Sockets = 106 => "sockets of delegated operations",
+        CarriedConnections = 108 => "connections carried by the network service",
         ConfinedNames = 107 => "folders and addresses of a confined session",
         SharedListeners = 95 => "shared listeners",
         ListenerWorkers = 96 => "workers of shared listeners",

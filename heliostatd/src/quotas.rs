@@ -44,6 +44,7 @@ impl Daemon {
         });
         let waiting = self.closer.used(holder).plus(self.services.listener.held(holder), 1);
         let waiting = waiting.plus(self.proofs.used(holder), 1);
+        let waiting = waiting.plus(self.services.network.carried(holder), shares::PER_CARRIED);
         each.fold(waiting, |sum, (used, kept)| sum.plus(used, kept))
     }
 
@@ -70,7 +71,11 @@ impl Daemon {
         let is_seen = |user| sees_all || Some(user) == uid;
         let each = self.quotas().into_iter();
         let each = each.map(|(thing, quota)| (format!("{thing:?}"), quota_json(quota, is_seen)));
-        Value::Object(each.collect::<Map<_, _>>())
+        let mut each: Map<_, _> = each.collect();
+        if let Some(quota) = self.services.network.quota() {
+            each.insert(format!("{:?}", Thing::CarriedConnections), quota_json(&quota, is_seen));
+        }
+        Value::Object(each)
     }
 }
 

@@ -34,6 +34,8 @@ const UNREAD_SHARE: u64 = 2;
 const UNREAD_BYTES_MAX: u64 = 1 << 30;
 /// Descriptors of the control plane's own: log, loops, those kept back, threads that open and close.
 const OWN_DESCRIPTORS: u64 = 128;
+/// Descriptors that go with a carried connection: its socket, and its shadow's end.
+pub const PER_CARRIED: u64 = 2;
 /// Descriptors that go with a file: for buffered and for direct reads.
 const PER_FILE: u64 = 2;
 
@@ -163,6 +165,13 @@ pub fn listeners(config: &Config) -> heliostat_service_listener::Limits {
 /// Connections to shared listeners that nobody has taken: each costs a descriptor.
 pub fn held_connections(config: &Config) -> Shares {
     let all = descriptor_limit() / HELD_SHARE;
+    shares(config, all, all / 2)
+}
+
+/// Connections that loops of the network service carry: each costs two descriptors, and half of all are
+/// for everybody else.
+pub fn carried(config: &Config) -> Shares {
+    let all = (config.network.connections as u64).min(descriptor_limit() / (2 * PER_CARRIED));
     shares(config, all, all / 2)
 }
 

@@ -64,6 +64,27 @@ connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)
 connection.sendall(b"left")
 """
 
+# Leaves, and ends in one of several ways, all while the control plane is stopped.
+ENDS = """
+import os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+connection = listener.accept()[0]
+connection.sendall(connection.recv(5))
+if sys.argv[2] == "unread":
+    while len(connection.recv(10, socket.MSG_PEEK)) < 4: pass
+sys.stdin.readline()
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+connection.sendall(b"left")
+if sys.argv[2] == "fork" and os.fork() == 0:
+    time.sleep(1)
+    connection.sendall(b"child")
+    os._exit(0)
+if sys.argv[2] == "exit": sys.exit()
+connection.close()
+print("closed", flush=True)
+sys.stdin.read()
+"""
+
 
 @pytest.fixture(scope="module")
 def harness():
@@ -163,3 +184,34 @@ def test_a_thread_asleep_on_a_connection_that_leaves_a_stopped_control_plane_rea
         assert ask(client, b"and then") == b"and then"
     os.close(writing)
     assert server.wait(60) == 0, server.errors()
+
+
+@pytest.mark.parametrize("how", ["close", "exit", "unread", "fork"])
+def test_the_end_of_a_connection_that_has_left_a_stopped_control_plane_is_told(harness, how):
+    harness.call("run", *harness.configured(), "--", "/bin/true")
+    reading, writing = os.pipe()
+    port, server = start_server(harness, ENDS, how, stdin=reading)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        assert ask(client, b"first") == b"first"
+        assert [entry["path"] for entry in harness.explain(server.pid)] == ["delegated"]
+        control = harness.control_plane()
+        if how == "unread":
+            client.sendall(b"more")
+        time.sleep(0.3)
+        os.kill(control, signal.SIGSTOP)
+        try:
+            os.write(writing, b"\n")
+            if how != "unread":
+                assert client.recv(4, socket.MSG_WAITALL) == b"left"
+            if how == "fork":  # its child goes on with it
+                kernel_view.wait_until(lambda: "closed" in server.output(), 60, "the parent's close")
+                assert client.recv(5, socket.MSG_WAITALL) == b"child"
+            elif how == "unread":
+                with pytest.raises(ConnectionResetError):
+                    while client.recv(4):
+                        pass
+            else:
+                assert client.recv(1) == b""
+        finally:
+            os.kill(control, signal.SIGCONT)
+    os.close(writing)

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import kernel_view
 import pytest
 from heliostat_run import BINARY, Harness, Side
-from network_peers import ECHO, ask, connect, paths
+from network_peers import ECHO, EPOLL_ECHO, ask, connect, paths, start_server
 
 pytestmark = pytest.mark.heliostat
 
@@ -89,6 +90,30 @@ def test_short_connections_are_left_to_the_kernel_and_explained(harness):
         [entry] = harness.explain(server.pid)
         assert (entry["path"], entry["reason"]) == ("native", "ShortLived")
         assert "short" in entry["reason_text"]
+
+
+def test_beyond_its_share_a_connection_stays_native_and_is_explained():
+    with Harness(configuration='[network]\ndelegate = "always"\nconnections = 2\n') as harness:
+        port, server = start_server(harness, EPOLL_ECHO)
+        clients = [connect(port) for _ in range(4)]
+        for message in (b"one", b"two"):
+            assert all(ask(client, message) == message for client in clients)
+        entries = harness.explain(server.pid)
+        found = sorted((entry["path"], entry["reason"]) for entry in entries)
+        assert found == [("delegated", "None")] * 2 + [("native", "Full")] * 2, found
+        [full] = json.loads(harness.call("explain", str(server.pid), "--json"))["network"]["full"]
+        assert (full["side"], full["limit"]) == ("User", 2)
+        said = "this user has no more than 2 connections carried by the network service"
+        assert said in harness.call("explain", str(server.pid))
+        shares = harness.status()["quotas"]["CarriedConnections"]
+        assert (shares["all"], shares["used"]) == (2, 2), shares
+        for client in clients:
+            client.close()
+        kernel_view.wait_until(lambda: harness.status()["quotas"]["CarriedConnections"]["used"] == 0, 60, "their end")
+        time.sleep(1)  # so long nothing more is asked for
+        with connect(port) as client:
+            assert ask(client, b"again") == b"again"
+            assert paths(harness, server.pid) == ["delegated"]
 
 
 @pytest.mark.parametrize("wrong", ["many", "3-1", "100000"])

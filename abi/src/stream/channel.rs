@@ -119,7 +119,7 @@ pub mod direction {
     pub const TAIL: usize = 0;
     /// Position at ring offset zero.
     pub const ORIGIN: usize = 8;
-    /// `FIN | SWITCHED | RESET | TAKEN_BACK | SHUT`.
+    /// `FIN | SWITCHED | RESET | TAKEN_BACK | SHUT | FULL`.
     pub const FLAGS: usize = 16;
     /// Bell bytes sent on the shadow, in this direction.
     pub const BELLS: usize = 20;
@@ -163,6 +163,8 @@ pub mod direction {
     pub const TAKEN_BACK: u32 = 8;
     /// Flag, with FIN: the writer has shut its shadow down, whose end does not mean its own.
     pub const SHUT: u32 = 16;
+    /// Flag, with SWITCHED: a loop gives back what it has no share left for, and has moved nothing.
+    pub const FULL: u32 = 32;
 }
 
 /// State of a slot, in the low byte of its state word.

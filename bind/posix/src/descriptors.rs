@@ -151,9 +151,17 @@ pub fn ioctl(call: &mut Call<'_>) -> Verdict {
         }
         libc::FIONREAD => queued(call, index, false),
         libc::TIOCOUTQ => queued(call, index, true),
-        libc::FIOASYNC | SIOCATMARK => {
+        libc::FIOASYNC => {
             demote::leave(fd, index, Native::Call);
             Verdict::Pass
+        }
+        SIOCATMARK => {
+            demote::leave(fd, index, Native::Call);
+            // The kernel's mark lies behind what is unread in the ring.
+            match option::queued(fd, index, false) {
+                Some(1..) => answer_int(call, 0),
+                _ => Verdict::Pass,
+            }
         }
         _ => sockets::by_socket(call, index),
     }
@@ -164,7 +172,12 @@ const SIOCATMARK: u64 = 0x8905;
 
 fn queued(call: &mut Call<'_>, index: u32, outgoing: bool) -> Verdict {
     let Some(bytes) = option::queued(call.int(0), index, outgoing) else { return Verdict::Pass };
-    // SAFETY: both ioctls point to an int.
-    let written = unsafe { memory::write_many(call.word(2), &[bytes]) };
+    answer_int(call, bytes)
+}
+
+/// The answer of an ioctl(2) that points to an int.
+fn answer_int(call: &mut Call<'_>, value: i32) -> Verdict {
+    // SAFETY: FIONREAD, TIOCOUTQ and SIOCATMARK point to an int.
+    let written = unsafe { memory::write_many(call.word(2), &[value]) };
     call.answer(Some(written.map(|()| 0).map_err(|_| memory::FAULT)))
 }

@@ -152,6 +152,10 @@ fn network_text(network: &Value) -> String {
         text.push_str(&format!(" (a message by TCP {stack} ns, a line between cores {line} ns)"));
     }
     text.push('\n');
+    for full in list(network, "full") {
+        let (said, count) = (cell(full, "text"), cell(full, "count"));
+        text.push_str(&format!("network service: {said}, {count} times left to the kernel\n"));
+    }
     text
 }
 

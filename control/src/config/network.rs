@@ -27,7 +27,8 @@ pub struct Network {
     pub cores: Vec<usize>,
     /// Loops; as many as `cores` where there are any.
     pub loops: usize,
-    /// Connections that all loops carry at most; each has two descriptors of the control plane.
+    /// Connections that all loops carry at most, and a user half of them; each has two descriptors of the
+    /// control plane.
     pub connections: usize,
 }
 

@@ -7,6 +7,7 @@
 //! one is between its session and the loop.
 
 use heliostat_base::sync::Ordering::Relaxed;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use heliostat_abi::session::restriction::Services;
 use heliostat_abi::stream::{channel, delegated};
 use heliostat_backend_tcp::{Facts, Verdict};
 use heliostat_base::mapping::{Access, SharedMapping};
-use heliostat_control::config::When;
-use heliostat_server_network::{CarrierState, NewChannel, Order};
+use heliostat_control::config::{Config, When};
+use heliostat_server_network::{CarrierState, NewChannel, Order, RefusedShare};
+use heliostat_service_grant::{Full, Holder};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use serde_json::{json, Value};
 use std::os::fd::AsRawFd;
@@ -61,6 +63,10 @@ impl Service for NetworkStreams {
         daemon.open_carried(asked.session, cores)
     }
 
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        daemon.services.network.set_limits(config);
+    }
+
     fn status(&self, daemon: &Daemon, _: Viewer, told: &mut Told) {
         told.insert("network".into(), daemon.network_json(&[]));
     }
@@ -94,7 +100,7 @@ impl Daemon {
         let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let grants = &mut self.services.net.grants;
         let channel = grants.open_delegated(id, holder, bytes, &mut effects).map_err(refuse(id))?;
-        match self.give_to_loop(id, channel, carrier) {
+        match self.give_to_loop(id, holder, channel, carrier) {
             Ok(fds) => {
                 let placed = CarriedChannel { carrier, session: id, is_asked_for: cores.is_some() };
                 self.services.network.channels.insert(channel, placed);
@@ -118,7 +124,7 @@ impl Daemon {
     /// The loop for a session's channel, which is its user's: one of those on the cores that it names, if
     /// it names any. Cores that no loop has yet are the owner's to give.
     fn loop_for(&mut self, id: ObjectId, cores: Option<CpuRanges>) -> Result<u64, Refused> {
-        let config = self.parts.config.network.clone();
+        let config = self.parts.config.clone();
         let cores: Vec<usize> = cores.map_or(Vec::new(), |cores| cores.mask().iter().collect());
         let (may_start, holder) = (self.is_owner(id), self.holder(id)?);
         let loops = self.services.network.start(&config);
@@ -135,6 +141,7 @@ impl Daemon {
     fn give_to_loop(
         &mut self,
         session: ObjectId,
+        holder: Holder,
         id: ObjectId,
         carrier: u64,
     ) -> std::io::Result<Vec<Rc<dyn std::os::fd::AsFd>>> {
@@ -146,17 +153,15 @@ impl Daemon {
             .map_err(std::io::Error::other)?;
         let (theirs, link) = link()?;
         // Programs use on what has come back to them: its options stay.
-        let closer = self.holder(session).map(|holder| self.closer.of(holder).shared());
-        let close: Box<dyn Fn(OwnedFd) + Send> = match closer {
-            Ok(closer) => Box::new(move |fd| closer.close(fd)),
-            Err(_) => Box::new(drop::<OwnedFd>),
-        };
+        let closer = self.closer.of(holder).shared();
+        let close: Box<dyn Fn(OwnedFd) + Send> = Box::new(move |fd| closer.close(fd));
         let loops = self.services.network.loops.as_mut().ok_or(std::io::ErrorKind::NotFound)?;
         loops.order(
             carrier,
             Order::Carry(NewChannel {
                 id,
                 session,
+                holder,
                 memory: Arc::new(mapped),
                 slots: shape.slots,
                 ring_bytes: shape.ring_bytes,
@@ -211,8 +216,28 @@ impl Daemon {
             "stack_ns": facts.measured.map(|it| it.stack_ns),
             "line_ns": facts.measured.map(|it| it.line_ns),
             "loops": each_loop(self).map(loop_json).collect::<Vec<_>>(),
+            "full": self.full_json(sessions),
         })
     }
+
+    /// What the users of these sessions were refused for want of a share.
+    fn full_json(&self, sessions: &[ObjectId]) -> Value {
+        let uid = |id: &ObjectId| self.session(*id).ok().map(|it| it.peer.subject.uid);
+        let uids: BTreeSet<u32> = sessions.iter().filter_map(uid).collect();
+        let share = self.services.network.share();
+        let refused = |uid: u32| share.and_then(|share| share.refused(uid));
+        uids.into_iter().filter_map(refused).map(refused_json).collect()
+    }
+}
+
+fn refused_json(refused: RefusedShare) -> Value {
+    let RefusedShare { exceeded, count } = refused;
+    json!({
+        "side": format!("{:?}", exceeded.side),
+        "limit": exceeded.limit,
+        "count": count,
+        "text": Full::shared(Thing::CarriedConnections, exceeded).to_string(),
+    })
 }
 
 /// Why a session gets no loop.

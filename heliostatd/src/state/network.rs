@@ -5,9 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_tcp::{measure, Measured};
-use heliostat_control::config::Network;
-use heliostat_server_network::{NetworkLoops, Order, Settings};
+use heliostat_control::config::Config;
+use heliostat_server_network::{CarriedShare, NetworkLoops, Order, Settings};
+use heliostat_service_grant::{Holder, Quota, Used};
 use tracing::warn;
+
+use crate::shares;
 
 /// What the daemon keeps of the network service.
 #[derive(Default)]
@@ -32,14 +35,34 @@ pub struct CarriedChannel {
 
 impl CarriedStreams {
     /// The loops; each owner's are started when it asks.
-    pub fn start(&mut self, config: &Network) -> &mut NetworkLoops {
+    pub fn start(&mut self, config: &Config) -> &mut NetworkLoops {
         self.loops.get_or_insert_with(|| {
             NetworkLoops::new(Settings {
-                loops: config.loops,
-                cores: config.cores.clone(),
-                connections_max: config.connections,
+                loops: config.network.loops,
+                cores: config.network.cores.clone(),
+                shares: shares::carried(config),
             })
         })
+    }
+
+    /// New limits for connections to come.
+    pub fn set_limits(&self, config: &Config) {
+        self.share().into_iter().for_each(|share| share.set(shares::carried(config)));
+    }
+
+    /// Who has how many connections, once there are loops.
+    pub fn share(&self) -> Option<&CarriedShare> {
+        self.loops.as_ref().map(NetworkLoops::share)
+    }
+
+    /// How many a holder has, and all.
+    pub fn carried(&self, holder: Holder) -> Used {
+        self.share().map_or_else(Used::default, |share| share.used(holder))
+    }
+
+    /// Everybody's, as it is now.
+    pub fn quota(&self) -> Option<Quota> {
+        self.share().map(CarriedShare::quota)
     }
 
     /// What was measured. The first who asks has it measured beside the event loop.

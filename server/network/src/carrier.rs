@@ -25,23 +25,25 @@ use tracing::debug;
 
 use crate::channel::{Brought, Channel, Handed};
 use crate::connection::{Connection, Turn};
-use crate::counts::{Budget, Counts};
+use crate::counts::Counts;
 use crate::ending;
 use crate::events::{About, EventSet, Place};
+use crate::share::CarriedShare;
 use crate::waiting::Waiting;
 use crate::Order;
 
 /// Peers that take nothing are looked after this often.
 const TICK_NS: u64 = 1_000_000_000;
 const TRIGGERED: i32 = libc::EPOLLET | libc::EPOLLIN | libc::EPOLLRDHUP;
+/// Of a peer's socket: its room, and urgent data too.
+const SOCKET_EVENTS: i32 = TRIGGERED | libc::EPOLLOUT | libc::EPOLLPRI;
 
 /// A loop.
 pub struct Carrier {
     orders: Receiver<Order>,
     bell: Arc<OwnedFd>,
     counts: Arc<Counts>,
-    /// Places of all loops, and connections that this one carries at most.
-    places: (Arc<Budget>, usize),
+    share: Arc<CarriedShare>,
     /// No order comes any more.
     is_over: bool,
     events: EventSet,
@@ -71,7 +73,7 @@ impl Carrier {
         orders: Receiver<Order>,
         bell: Arc<OwnedFd>,
         counts: Arc<Counts>,
-        places: (Arc<Budget>, usize),
+        share: Arc<CarriedShare>,
     ) -> std::io::Result<Self> {
         let events = EventSet::create()?;
         events
@@ -81,7 +83,7 @@ impl Carrier {
             orders,
             bell,
             counts,
-            places,
+            share,
             is_over: false,
             events,
             channels: Vec::new(),
@@ -217,15 +219,16 @@ impl Carrier {
     fn begin(&mut self, index: u32, handed: Handed) -> bool {
         let Some(Some(channel)) = self.channels.get_mut(index as usize) else { return false };
         let slot = handed.slot;
-        let carried = self.connections.len() - self.free.len();
-        let (all, own_max) = &self.places;
-        let lanes = channel.lanes(slot).filter(|_| carried < *own_max && all.take());
-        let Some(lanes) = lanes else {
+        let Some(lanes) = channel.lanes(slot) else {
             channel.free(slot, 0);
             channel.let_go(handed.socket);
             channel.let_go(handed.shadow);
             return false;
         };
+        if !self.share.take(channel.holder) {
+            ending::refuse_full(&lanes.0, handed, channel);
+            return false;
+        }
         let place = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() as u32 - 1
@@ -233,19 +236,18 @@ impl Carrier {
         self.serial = self.serial.wrapping_add(1);
         let connection = Connection::new(index, handed, lanes, self.serial);
         let at = Place { index: place, serial: self.serial };
-        let socket = TRIGGERED | libc::EPOLLOUT;
         let watched = self
             .events
-            .watch(&connection.socket, socket, About::Socket(at))
+            .watch(&connection.socket, SOCKET_EVENTS, About::Socket(at))
             .and_then(|()| self.events.watch(&connection.shadow, TRIGGERED, About::Shadow(at)));
         if let Err(errno) = watched {
             debug!(%errno, "a connection is not carried");
             self.events.forget(&connection.socket);
+            self.share.give_back(channel.holder);
             channel.free(slot, 0);
             channel.let_go(connection.socket);
             channel.let_go(connection.shadow);
             self.free.push(place);
-            self.places.0.give_back();
             return false;
         }
         self.connections[place as usize] = Some(connection);
@@ -263,6 +265,11 @@ impl Carrier {
         let Some(connection) = self.at(place) else { return };
         let has = |wanted: i32| events & wanted as u32 != 0;
         let is_over = has(libc::EPOLLERR | libc::EPOLLHUP);
+        if has(libc::EPOLLPRI) && !connection.is_gone {
+            // A lane has no mark: the kernel tells the program of it, behind what was received before.
+            return self.end(place.index, Turn::WantedBack);
+        }
+        connection.ends_soon |= has(libc::EPOLLRDHUP) || is_over;
         connection.is_readable |= has(libc::EPOLLIN | libc::EPOLLRDHUP) || is_over;
         connection.is_writable |= has(libc::EPOLLOUT) || is_over;
         if is_over && connection.is_broken() {
@@ -339,11 +346,11 @@ impl Carrier {
         self.events.forget(&connection.shadow);
         if let Some(Some(channel)) = self.channels.get_mut(index as usize) {
             ending::end(connection, turn, channel, &self.counts);
+            self.share.give_back(channel.holder);
         }
         self.warm.retain(|warm| *warm != place);
         self.lingering.retain(|lingering| *lingering != place);
         self.free.push(place);
-        self.places.0.give_back();
         self.counts.connections.fetch_sub(1, Relaxed);
         self.forget_if_unused(index);
     }

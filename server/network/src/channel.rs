@@ -11,6 +11,7 @@ use heliostat_base::sync::Ordering::{AcqRel, Acquire};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, fd, packet};
 use heliostat_ring::stream::Lane;
+use heliostat_service_grant::Holder;
 
 use crate::events::EventSet;
 use crate::NewChannel;
@@ -24,6 +25,8 @@ pub struct Channel {
     pub id: ObjectId,
     /// Whose it is.
     pub session: ObjectId,
+    /// Whose share its connections count against.
+    pub holder: Holder,
     memory: Arc<SharedMapping>,
     slots: u32,
     ring_bytes: u32,
@@ -55,8 +58,9 @@ pub enum Brought {
 impl Channel {
     /// The channel that the control plane has made.
     pub fn new(new: NewChannel) -> Self {
-        let NewChannel { id, session, memory, slots, ring_bytes, link, close } = new;
-        Self { id, session, memory, slots, ring_bytes, link: Some(link), taken: 0, close }
+        let NewChannel { id, session, holder, memory, slots, ring_bytes, link, close } = new;
+        let link = Some(link);
+        Self { id, session, holder, memory, slots, ring_bytes, link, taken: 0, close }
     }
 
     /// Takes what the link has brought.

@@ -51,6 +51,10 @@ pub struct Connection {
     pub is_readable: bool,
     /// The socket may take bytes.
     pub is_writable: bool,
+    /// The kernel has told an end or an error, which is met behind the last byte.
+    pub ends_soon: bool,
+    /// Bytes that the receive under way has room for.
+    room: usize,
     /// Nothing comes from the peer any more.
     has_ended: bool,
     /// The peer has been told that nothing follows.
@@ -115,8 +119,11 @@ impl Connection {
             inward,
             outward,
             cache: WriteCache::new(),
-            is_readable: true,
+            // The set tells at once what is there, and whether that is urgent.
+            is_readable: false,
             is_writable: true,
+            ends_soon: false,
+            room: 0,
             has_ended: false,
             has_shut: false,
             has_failed: false,
@@ -148,7 +155,7 @@ impl Connection {
     fn plan_both(&mut self) -> Result<Plan, Corrupt> {
         let flags = self.outward.flags(); // before what is unread: no byte follows FIN
         if flags & RESET != 0 {
-            return Ok(Plan::Ends(Turn::Reset));
+            return self.plan_last();
         }
         let takes_more = !self.has_ended && !self.is_gone;
         if self.has_failed && takes_more && self.inward.room()? > 0 {
@@ -175,6 +182,15 @@ impl Connection {
             true => Plan::Moves { receives, sends },
             false => Plan::Nothing,
         })
+    }
+
+    /// The program resets. What it wrote goes to the socket first, and is lost there as it would have been.
+    fn plan_last(&self) -> Result<Plan, Corrupt> {
+        let takes_more = self.is_writable && !self.has_shut && !self.has_failed;
+        match takes_more && self.outward.unread()? > 0 {
+            true => Ok(Plan::Moves { receives: false, sends: true }),
+            false => Ok(Plan::Ends(Turn::Reset)),
+        }
     }
 
     /// Tells the peer that nothing follows; false once the socket is the program's again.
@@ -212,7 +228,9 @@ impl Connection {
     pub fn transfer(&mut self, direction: Direction) -> Result<Transfer, Corrupt> {
         let pieces = match direction {
             Direction::Receive => {
-                self.inward.free_pieces(self.inward.capacity(), &mut self.cache)?
+                let pieces = self.inward.free_pieces(self.inward.capacity(), &mut self.cache)?;
+                self.room = pieces.bytes();
+                pieces
             }
             Direction::Send => self.outward.unread_pieces(0, self.outward.capacity())?,
         };
@@ -238,6 +256,8 @@ impl Connection {
             }
             (Direction::Receive, Ok(bytes)) => {
                 self.inward.publish_pieces(bytes);
+                // It was all, or the kernel has stopped at urgent data: the set tells what follows.
+                self.is_readable = bytes == self.room || self.ends_soon;
                 Counts::add(&counts.received, bytes as u64);
                 self.wake_reader(counts);
                 match self.has_failed {

@@ -10,7 +10,7 @@ pub struct Counts {
     pub connections: AtomicU64,
     /// Connections that were handed to it.
     pub handed: AtomicU64,
-    /// Connections that it did not take: malformed, or beyond its limit.
+    /// Connections that it did not take: malformed, or beyond a limit.
     pub refused: AtomicU64,
     /// Connections whose programs took them back.
     pub given_back: AtomicU64,
@@ -26,33 +26,6 @@ pub struct Counts {
     pub corrupt: AtomicU64,
     /// Orders that it has taken.
     pub orders: AtomicU64,
-}
-
-/// Connections of all loops together.
-pub struct Budget {
-    carried: AtomicU64,
-    max: u64,
-}
-
-impl Budget {
-    /// So many at most.
-    pub fn new(max: u64) -> Budget {
-        Budget { carried: AtomicU64::new(0), max }
-    }
-
-    /// Takes a place for one more; false where there is none.
-    pub fn take(&self) -> bool {
-        let has_place = self.carried.fetch_add(1, Relaxed) < self.max;
-        if !has_place {
-            self.give_back();
-        }
-        has_place
-    }
-
-    /// Gives one back.
-    pub fn give_back(&self) {
-        self.carried.fetch_sub(1, Relaxed);
-    }
 }
 
 impl Counts {

@@ -2,11 +2,12 @@
 
 use std::os::fd::AsRawFd;
 
-use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
+use heliostat_abi::stream::channel::direction::{FULL, RESET, SWITCHED};
 use heliostat_abi::stream::channel::slot::{CLOSED_SERVER, DONE_SERVER};
 use heliostat_base::call;
+use heliostat_ring::stream::Lane;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Handed};
 use crate::connection::{Connection, Turn};
 use crate::counts::Counts;
 
@@ -42,6 +43,15 @@ pub fn end(mut connection: Connection, turn: Turn, channel: &mut Channel, counts
     channel.free(connection.slot, bit);
     channel.let_go(connection.socket);
     channel.let_go(connection.shadow);
+}
+
+/// Gives back what was handed over, and not touched: its user has its share of connections.
+pub fn refuse_full(inward: &Lane, handed: Handed, channel: &mut Channel) {
+    let _ = inward.accept_want();
+    inward.raise(FULL | SWITCHED);
+    channel.free(handed.slot, DONE_SERVER);
+    channel.let_go(handed.socket);
+    channel.let_go(handed.shadow);
 }
 
 /// From here on the loop neither receives nor sends. The flag comes after the last byte, and the

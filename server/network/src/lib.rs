@@ -11,7 +11,8 @@
 //! numbers how far each direction has come (`heliostat_backend_tcp`).
 //!
 //! A loop never waits for a program or a peer, and believes no word of a channel unchecked. What it
-//! refuses it closes, and the program goes on natively where it was.
+//! refuses it closes, and the program goes on natively where it was; what its user has no share left for
+//! it gives back at once, and says so.
 #![forbid(unsafe_code)]
 
 mod carrier;
@@ -21,7 +22,9 @@ mod counts;
 mod ending;
 mod events;
 mod loops;
+mod share;
 mod waiting;
 
 pub use counts::Counts;
 pub use loops::{CarrierState, NetworkLoops, NewChannel, Order, Settings};
+pub use share::{CarriedShare, RefusedShare};

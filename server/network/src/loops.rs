@@ -20,7 +20,8 @@ use rustix::event::{eventfd, EventfdFlags};
 use tracing::error;
 
 use crate::carrier::Carrier;
-use crate::counts::{Budget, Counts};
+use crate::counts::Counts;
+use crate::share::CarriedShare;
 
 /// How many loops there are, and where they run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,8 +30,8 @@ pub struct Settings {
     pub loops: usize,
     /// One loop of each owner has each of these cores; those beyond share cores with everybody.
     pub cores: Vec<usize>,
-    /// Connections that all loops carry at most: each has two descriptors. One user may have half.
-    pub connections_max: usize,
+    /// Connections that all loops carry, and one user: each has two descriptors.
+    pub shares: Shares,
 }
 
 /// A channel, for a loop to carry its connections.
@@ -39,6 +40,8 @@ pub struct NewChannel {
     pub id: ObjectId,
     /// Whose it is.
     pub session: ObjectId,
+    /// Whose share its connections count against.
+    pub holder: Holder,
     /// Its memory.
     pub memory: Arc<SharedMapping>,
     /// Streams in it.
@@ -89,7 +92,7 @@ pub struct NetworkLoops {
     /// Those that are to end, and whose they were.
     ending: Vec<(Holder, JoinHandle<()>)>,
     settings: Settings,
-    budget: Arc<Budget>,
+    share: Arc<CarriedShare>,
     last_name: u64,
 }
 
@@ -101,8 +104,8 @@ const ORDERS_MAX: u64 = 128;
 impl NetworkLoops {
     /// None yet.
     pub fn new(settings: Settings) -> Self {
-        let budget = Arc::new(Budget::new(settings.connections_max as u64));
-        Self { states: Vec::new(), ending: Vec::new(), settings, budget, last_name: 0 }
+        let share = Arc::new(CarriedShare::new(settings.shares));
+        Self { states: Vec::new(), ending: Vec::new(), settings, share, last_name: 0 }
     }
 
     /// The loop with the fewest connections of this owner's, which are started where it has none.
@@ -119,6 +122,11 @@ impl NetworkLoops {
             }
         }
         self.least_loaded(|state| state.owner == owner)
+    }
+
+    /// Who has how many of the connections that are carried.
+    pub fn share(&self) -> &CarriedShare {
+        &self.share
     }
 
     /// The loop with the fewest connections of this owner's on `cores`, each of which gets one where it
@@ -178,7 +186,7 @@ impl NetworkLoops {
             self.taken().check(owner, 1).map_err(|_| io::ErrorKind::QuotaExceeded)?;
         }
         self.last_name += 1;
-        let state = start(self.last_name, owner, core, &self.settings, &self.budget)?;
+        let state = start(self.last_name, owner, core, &self.share)?;
         self.states.push(state);
         Ok(())
     }
@@ -234,16 +242,12 @@ fn start(
     name: u64,
     owner: Holder,
     core: Option<usize>,
-    settings: &Settings,
-    budget: &Arc<Budget>,
+    share: &Arc<CarriedShare>,
 ) -> io::Result<CarrierState> {
     let (orders, taken) = channel();
     let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let counts = Arc::new(Counts::default());
-    let share = if owner.is_trusted { 1 } else { 2 };
-    let connections_max = settings.connections_max.div_ceil(settings.loops.max(1) * share);
-    let (of_all, of_own) = (budget.clone(), connections_max);
-    let carrier = Carrier::create(taken, bell.clone(), counts.clone(), (of_all, of_own))?;
+    let carrier = Carrier::create(taken, bell.clone(), counts.clone(), share.clone())?;
     let thread = std::thread::Builder::new().name(format!("heliostat-net-{name}"));
     let thread = thread.spawn(move || {
         let core = core.filter(|core| pins(*core));

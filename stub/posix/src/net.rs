@@ -43,6 +43,7 @@ pub mod relay;
 pub mod report_line;
 pub mod requests;
 pub mod rest;
+pub mod returned;
 pub mod send;
 pub mod shadow;
 pub mod shared;

@@ -45,6 +45,7 @@ pub fn prepare_fork() {
 
 /// Before a fork: every direct stream gets one more holder. What comes by libc's fork was prepared.
 pub fn before_fork() {
+    delegated::child_made();
     file::before_fork();
     let _critical = Critical::enter();
     family::before_fork();

@@ -12,11 +12,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
-use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
+use heliostat_abi::code::Side;
+use heliostat_abi::stream::channel::direction::{FIN, FULL, RESET, SWITCHED};
 use heliostat_abi::stream::channel::{self as layout, slot};
 use heliostat_abi::stream::delegated::Hand;
 use heliostat_base::packet;
 use heliostat_server_network::Order;
+use heliostat_service_grant::{Holder, Shares};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
 use program::*;
@@ -191,8 +193,34 @@ fn beyond_its_limit_a_loop_closes_what_it_is_handed() {
     let (mut second, _other_peer) = program.carry(1);
     assert_eq!(second.shadow.read(&mut [0]).unwrap(), 0);
     wait_until("the count", || program.count("refused") == 1);
-    assert_eq!(second.incoming.flags(), 0);
-    assert_eq!(second.slot, 1);
+    assert_eq!(second.incoming.flags(), FULL | SWITCHED);
+    let closed = program.word(second.slot, slot::CLOSED).load(Acquire);
+    assert_eq!(closed & slot::DONE_SERVER, slot::DONE_SERVER);
+}
+
+#[test]
+fn a_user_that_has_its_share_takes_none_of_another_and_gets_it_again() {
+    let greedy = Program::start(8);
+    greedy.loops.lock().unwrap().share().set(Shares { user: 2, ..Shares::whole(8) });
+    let two = [greedy.carry(0), greedy.carry(1)];
+    wait_until("its share", || greedy.count("connections") == 2);
+    let (mut third, _peer) = greedy.carry(2);
+    assert_eq!(third.shadow.read(&mut [0]).unwrap(), 0);
+    let refused = greedy.loops.lock().unwrap().share().refused(1).unwrap();
+    assert_eq!((refused.exceeded.side, refused.exceeded.limit), (Side::User, 2));
+    let other = greedy.of_user(2);
+    let (mut carried, mut peer) = other.carry(0);
+    carried.send(b"mine");
+    let mut seen = [0; 4];
+    peer.read_exact(&mut seen).unwrap();
+    assert_eq!(&seen, b"mine");
+    assert!(greedy.loops.lock().unwrap().share().refused(2).is_none());
+    drop(two);
+    wait_until("they are counted no more", || greedy.loops.lock().unwrap().share().used(Holder::user(1)).user == 0);
+    let (mut again, mut peer) = greedy.carry(3);
+    again.send(b"more");
+    peer.read_exact(&mut seen).unwrap();
+    assert_eq!(&seen, b"more");
 }
 
 #[test]
@@ -269,5 +297,45 @@ fn what_a_peer_says_before_it_resets_is_received_although_nothing_can_be_sent_an
         ending.join().unwrap();
         assert_eq!(carried.incoming.unread(), Ok(WHY.len() as u64), "in turn {turn}");
         wait_until("the end", || program.count("connections") == 0);
+    }
+}
+
+#[test]
+fn what_was_written_before_a_reset_is_sent_as_far_as_the_peer_takes_it() {
+    let program = Program::start(8);
+    let (mut carried, mut peer) = program.carry(0);
+    wait_until("the loop sleeps", || program.count("sleeps") > 0);
+    let text = pattern(10_000);
+    let part = [IoSlice::new(&text)];
+    assert_eq!(carried.outgoing.write(&part, &mut carried.cache).unwrap(), text.len());
+    carried.outgoing.raise(RESET);
+    drop(carried.shadow);
+    let mut seen = vec![0; text.len()];
+    peer.read_exact(&mut seen).unwrap();
+    assert!(seen == text);
+    let error = peer.read(&mut [0; 9]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_connection_whose_peer_sends_urgent_data_goes_back_in_front_of_its_mark() {
+    let program = Program::start(8);
+    for before in [&b""[..], b"abc"] {
+        let (carried, peer, mut socket) = program.carry_kept(0);
+        (&peer).write_all(before).unwrap();
+        heliostat_base::call::send(peer.as_raw_fd(), b"u", libc::MSG_OOB).unwrap();
+        (&peer).write_all(b"def").unwrap();
+        wait_until("SWITCHED", || carried.incoming.flags() & SWITCHED != 0);
+        let mut seen = carried.receive(carried.incoming.unread().unwrap() as usize);
+        let mut rest = vec![0; before.len() - seen.len()];
+        socket.read_exact(&mut rest).unwrap();
+        seen.extend(rest);
+        assert_eq!(seen, before);
+        let mut urgent = [0];
+        let taken = heliostat_base::call::recv(socket.as_raw_fd(), &mut urgent, libc::MSG_OOB);
+        assert_eq!((taken, urgent), (Ok(1), *b"u"));
+        let mut rest = [0; 3];
+        socket.read_exact(&mut rest).unwrap();
+        assert_eq!(&rest, b"def");
     }
 }

@@ -15,7 +15,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_base::packet;
 use heliostat_ring::stream::{Lane, WriteCache};
 use heliostat_server_network::{NetworkLoops, NewChannel, Order, Settings};
-use heliostat_service_grant::Holder;
+use heliostat_service_grant::{Holder, Shares};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 
 pub const SLOTS: u32 = 4;
@@ -49,27 +49,47 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Makes a channel, and gives the loop its end.
+fn channel(
+    loops: &mut NetworkLoops,
+    (name, id): (u64, ObjectId),
+    holder: Holder,
+    ring_bytes: u32,
+    close: Box<dyn Fn(OwnedFd) + Send>,
+) -> (Arc<SharedMapping>, OwnedFd) {
+    let (_, memory) = SharedMapping::create(c"channel", layout::bytes(SLOTS, ring_bytes)).unwrap();
+    let memory = Arc::new(memory);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let (ours, link) = socketpair(family, kind, flags, None).unwrap();
+    let (session, slots, given) = (id, SLOTS, memory.clone());
+    let new = NewChannel { id, session, holder, memory: given, slots, ring_bytes, link, close };
+    loops.order(name, Order::Carry(new));
+    (memory, ours)
+}
+
 impl Program {
-    pub fn start(connections_max: usize) -> Program {
+    pub fn start(connections_max: u64) -> Program {
         Program::start_with(connections_max, RING)
     }
 
-    pub fn start_with(connections_max: usize, ring: u32) -> Program {
+    pub fn start_with(connections_max: u64, ring: u32) -> Program {
         Program::start_closed_by(connections_max, ring, Box::new(drop::<OwnedFd>))
     }
 
     pub fn start_closed_by(
-        connections_max: usize,
+        connections_max: u64,
         ring: u32,
         close: Box<dyn Fn(OwnedFd) + Send>,
     ) -> Program {
         let loops = Program::loops(connections_max);
-        Program::start_in(&loops, Holder::trusted(0), ring, close)
+        Program::start_in(&loops, Holder::user(1), ring, close)
     }
 
     /// Loops for several programs.
-    pub fn loops(connections_max: usize) -> Arc<Mutex<NetworkLoops>> {
-        let settings = Settings { loops: 1, cores: Vec::new(), connections_max };
+    pub fn loops(connections_max: u64) -> Arc<Mutex<NetworkLoops>> {
+        let shares = Shares::whole(connections_max);
+        let settings = Settings { loops: 1, cores: Vec::new(), shares };
         Arc::new(Mutex::new(NetworkLoops::new(settings)))
     }
 
@@ -82,26 +102,15 @@ impl Program {
     ) -> Program {
         let loops = loops.clone();
         let name = loops.lock().unwrap().of(owner).unwrap();
-        let length = layout::bytes(SLOTS, ring);
-        let (_, memory) = SharedMapping::create(c"channel", length).unwrap();
-        let memory = Arc::new(memory);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (link, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        let id = ObjectId { index: 1, generation: 1 };
-        loops.lock().unwrap().order(
-            name,
-            Order::Carry(NewChannel {
-                id,
-                session: id,
-                memory: memory.clone(),
-                slots: SLOTS,
-                ring_bytes: ring,
-                link: theirs,
-                close,
-            }),
-        );
+        let id = ObjectId { index: owner.uid, generation: 1 };
+        let (memory, link) = channel(&mut loops.lock().unwrap(), (name, id), owner, ring, close);
         Program { ring, loops, name, memory, link, id }
+    }
+
+    /// Another user's program, with loops of the same service.
+    pub fn of_user(&self, uid: u32) -> Program {
+        let close = Box::new(drop::<OwnedFd>);
+        Program::start_in(&self.loops, Holder::user(uid), self.ring, close)
     }
 
     pub fn lane(&self, slot: u32, direction: usize) -> Lane {

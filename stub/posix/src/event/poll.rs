@@ -9,7 +9,7 @@ use libc::pollfd;
 
 use crate::net::socket::{self, Connection, Socket, Stage, Stream};
 use crate::net::watch::polled;
-use crate::net::{accept, demote, early, ready, shadow, shared};
+use crate::net::{accept, demote, early, ready, returned, shadow, shared};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{Critical, Interrupts};
 use crate::{flush, waiting, Answer};
@@ -161,6 +161,14 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     let socket = socket::at(index);
     if socket.is_native() {
         // Another thread has taken it back to the kernel since this call began.
+        return call::events_now(fd, wanted) as u16 as u32;
+    }
+    if returned::is_reading(socket) {
+        let (now, is_read) = returned::events(fd, stream, wanted as u16 as u32);
+        if !is_read {
+            return now;
+        }
+        demote::follow(fd, index);
         return call::events_now(fd, wanted) as u16 as u32;
     }
     shadow::doubt(fd, socket, stream);

@@ -311,6 +311,15 @@ impl Slot {
         self.channel.node.session(peer) != State::Active && self.state().is_stream()
     }
 
+    /// True when the other end touches the slot no more, closed or the kernel's.
+    pub fn has_peer_let_go(&self, side: Side) -> bool {
+        let bit = match side {
+            Side::Client => slot::DONE_SERVER,
+            Side::Server => slot::DONE_CLIENT,
+        };
+        self.peer_left(side) || self.word(slot::CLOSED).load(Acquire) & bit != 0
+    }
+
     /// True when the other end is closed for good: what is sent now reaches nobody.
     #[inline]
     pub fn peer_left(&self, side: Side) -> bool {

@@ -28,6 +28,7 @@ pub fn closing(fd: i32, index: u32) {
     connecting::give_up(fd, index);
     watch::life::forget_socket(index);
     accept::decide(fd, index, Some(DoneEarly));
+    delegated::end_before_close(fd, socket);
     if let Some(stream) = socket.stream() {
         end(Connection::new(fd, socket, &stream));
     }
@@ -140,6 +141,7 @@ fn is_abandoned(connection: Connection<'_>) -> bool {
 /// for, because a signal handler may have interrupted anything.
 pub fn exiting(fd: i32, index: u32) {
     let socket = socket::at(index);
+    delegated::end_before_close(fd, socket);
     let Some(half) = socket.receiver.try_lock() else { return };
     let Some(stream) = &half.stream else { return };
     let connection = Connection::new(fd, socket, stream);

@@ -16,13 +16,15 @@ mod back;
 mod begin;
 mod carriers;
 mod door;
+mod duplicate;
 mod habit;
 mod hidden;
 
 pub use back::{is_lost_at_close, take_back, TakenBack};
 pub use begin::{accepted, completed, connected, may_carry};
-pub use carriers::{configure, forget_link};
+pub use carriers::{configure, forget_link, reason_of};
 pub use door::{follow_child, is_due, note_left, open as open_door};
+pub use duplicate::{child_made, end_before_close, note_given};
 pub use hidden::{close_hidden, drop_hidden, owned, put};
 
 /// In the child of a fork: what the parent has is not for connections of ours.

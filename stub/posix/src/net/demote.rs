@@ -7,13 +7,16 @@ use heliostat_abi::stream::channel::direction::SWITCHED;
 use heliostat_abi::stream::channel::SlotState;
 
 use super::socket::{self, Stage};
-use super::{accept, carried, connect, connecting, switch, unflushed};
+use super::{accept, carried, connect, connecting, delegated, switch, unflushed};
 use crate::flush;
 use crate::thread::Critical;
 
 /// Moves connection `index` to the kernel's path (`switch::leave`).
 #[cold]
 pub fn leave(fd: i32, index: u32, reason: Native) {
+    if matches!(reason, Native::Ring | Native::Passed) {
+        delegated::note_given(socket::at(index));
+    }
     settle();
     connecting::give_up(fd, index);
     let _critical = Critical::enter();

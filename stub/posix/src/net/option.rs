@@ -119,6 +119,9 @@ pub fn get(fd: i32, index: u32, level: i32, name: i32) -> Option<i32> {
     if socket.is_native() {
         return None;
     }
+    if carried::has_come_back(socket) {
+        return None;
+    }
     if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
         return match socket.stage().is_kernels() {
             true => shadow::take_kernels_error(socket).map(|Errno(errno)| errno),

@@ -12,6 +12,7 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::Lane;
 
+use super::carried;
 use super::socket::{Socket, Stream};
 use crate::thread::Critical;
 use crate::{report, waiting};
@@ -195,6 +196,9 @@ pub fn learn(fd: i32, socket: &Socket, events: u32) -> bool {
     let ended = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
     if events & ended == 0 {
         return false;
+    }
+    if carried::has_come_back(socket) {
+        return false; // the kernel tells it, and its error, to who has read what came before
     }
     if socket.stage().is_kernels() {
         return true; // no stream's end: the kernel tells it when the connection is native

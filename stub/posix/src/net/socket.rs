@@ -84,6 +84,8 @@ pub struct Socket {
     pub shadow_news_read: AtomicU32,
     /// True for the accepting side.
     pub accepted: AtomicBool,
+    /// Processes that this one had made when the connection began (`delegated::note_given`).
+    pub children: AtomicU32,
     /// It was another process's before a fork.
     pub inherited: AtomicBool,
     /// Forks since it began: after one, other processes hold this end too.
@@ -172,6 +174,7 @@ impl Socket {
             shadow_news: AtomicU32::new(0),
             shadow_news_read: AtomicU32::new(0),
             accepted: AtomicBool::new(false),
+            children: AtomicU32::new(0),
             inherited: AtomicBool::new(false),
             forks: AtomicU32::new(0),
             read_shut: AtomicBool::new(false),

@@ -68,10 +68,11 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
     let connection = Connection::new(fd, socket, &stream);
     if carried::is_carried(socket) {
+        let reason = delegated::reason_of(&stream, reason);
         return match delegated::take_back(connection, is_complete) {
             TakenBack::Settled => finish(fd, index, reason),
             TakenBack::Reading if is_complete => complete::reset(connection, reason),
-            TakenBack::Reading => {}
+            TakenBack::Reading => watch::life::came_back(index),
             TakenBack::Lost => complete::reset(connection, reason),
         };
     }

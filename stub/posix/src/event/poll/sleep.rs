@@ -7,7 +7,7 @@ use libc::pollfd;
 use super::{is_watched, look, Polled, Watched};
 use crate::net::socket::{self, Connection};
 use crate::net::watch::polled;
-use crate::net::{early, shadow, wait};
+use crate::net::{early, returned, shadow, wait};
 use crate::thread::Critical;
 use crate::waiting;
 
@@ -82,7 +82,7 @@ fn prepare(entry: &Watched, fds: &[pollfd], copy: &mut [pollfd]) -> Option<u64> 
     let socket = socket::at(*index);
     let (events, pause) = sleep_events(Connection::new(*fd, socket, stream), fds[*at].events);
     copy[*at].events = events;
-    if shadow::has_ended(socket) {
+    if shadow::has_ended(socket) && !returned::is_reading(socket) {
         // It would say so again and again, to a program that does not ask for it.
         copy[*at].fd = -1;
     }
@@ -95,6 +95,9 @@ fn prepare(entry: &Watched, fds: &[pollfd], copy: &mut [pollfd]) -> Option<u64> 
 fn sleep_events(connection: Connection<'_>, wanted: i16) -> (i16, Option<u64>) {
     let Connection { socket, .. } = connection;
     let usual = libc::POLLIN | libc::POLLRDHUP;
+    if returned::is_reading(socket) {
+        return (wanted, None);
+    }
     if !socket.is_early() {
         return (usual, None);
     }

@@ -9,7 +9,7 @@ use heliostat_abi::stream::delegated::Hand;
 use heliostat_backend_tcp::{copy_timeouts, linger_seconds, Positions};
 use heliostat_base::{call, packet};
 
-use super::{carriers, habit, hidden};
+use super::{carriers, duplicate, habit, hidden};
 use crate::net::channel::{Side, Slot};
 use crate::net::report_line;
 use crate::net::shadow::options::{BELLS, CORK, NODELAY};
@@ -46,14 +46,12 @@ pub fn completed(fd: i32, index: u32, reason: Native) -> Result<(), Native> {
 /// Whether asking may bring something, for a connection that is native for `reason`: its peer is not
 /// under Heliostat here.
 pub fn may_carry(reason: Native) -> bool {
-    matches!(reason, Native::NoOffer | Native::NotLocal | Native::PeerNotOurs)
-        && crate::is_enabled()
-        && carriers::may_carry()
+    is_remote(reason) && crate::is_enabled() && carriers::may_carry()
 }
 
 fn begin(fd: i32, whose: (Side, Option<u32>), reason: Native) -> Result<(), Native> {
     if !may_carry(reason) {
-        return Err(reason);
+        return Err(refused(reason));
     }
     if !habit::is_worth_it() {
         return Err(Native::ShortLived);
@@ -61,11 +59,24 @@ fn begin(fd: i32, whose: (Side, Option<u32>), reason: Native) -> Result<(), Nati
     if lingers(fd) {
         return Err(Native::Option);
     }
-    let (slot, link, standing) = carriers::take_slot().ok_or(reason)?;
+    let (slot, link, standing) = carriers::take_slot().ok_or_else(|| refused(reason))?;
     hand_over(fd, whose, &slot, link, standing.id).ok_or_else(|| {
         slot.give_up_carried();
         reason
     })
+}
+
+/// Why a connection is native that the network service might have carried.
+fn refused(reason: Native) -> Native {
+    match is_remote(reason) && crate::is_enabled() && carriers::is_full() {
+        true => Native::Full,
+        false => reason,
+    }
+}
+
+/// Its peer is not under Heliostat here.
+fn is_remote(reason: Native) -> bool {
+    matches!(reason, Native::NoOffer | Native::NotLocal | Native::PeerNotOurs)
 }
 
 /// A close that waits for its peer is the kernel's.
@@ -104,6 +115,7 @@ fn hand_over(
     socket.base_taken.store(positions.taken, Relaxed);
     socket.base_given.store(positions.given, Relaxed);
     socket.was_carried.store(true, Relaxed);
+    duplicate::note_begin(socket);
     socket.leave_native();
     socket.carried.store(hidden, Release);
     report_line::begin(fd, socket, side, Path::Delegated, Some(ends));

@@ -1,20 +1,24 @@
 //! Channels to the network service: asked for once each, and one message for each connection.
 
-use heliostat_base::sync::AtomicU64;
 use heliostat_base::sync::Ordering::Relaxed;
+use heliostat_base::sync::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
+use heliostat_abi::code::{Code, Native};
 use heliostat_abi::session::node::State;
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_abi::stream::carry::Carry;
+use heliostat_abi::stream::channel::direction::FULL;
 use heliostat_abi::stream::delegated;
 use heliostat_base::clock;
 use heliostat_base::lock::Lock;
 use heliostat_client::session::{self, Standing};
+use heliostat_client::ControlError;
 
 use super::hidden;
 use crate::net::channel::{Channel, Slot};
 use crate::net::requests;
+use crate::net::socket::Stream;
 
 /// Channels that one process asks for.
 const CHANNELS_MAX: usize = 64;
@@ -24,6 +28,9 @@ const REFUSED_NS: u64 = 1_000_000_000;
 static CARRIERS: Lock<Carriers> = Lock::new(Carriers { epoch: 0, all: Vec::new() });
 /// Monotonic time until which it refuses.
 static REFUSED_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+
+/// It does so since a limit is reached.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 /// See `configure`.
 static WANTED: OnceLock<Carry> = OnceLock::new();
@@ -50,6 +57,25 @@ pub fn may_carry() -> bool {
     WANTED.get() != Some(&Carry::Never) && clock::monotonic_ns() >= REFUSED_UNTIL_NS.load(Relaxed)
 }
 
+/// Whether a limit is why it brings nothing.
+pub fn is_full() -> bool {
+    IS_FULL.load(Relaxed) && clock::monotonic_ns() < REFUSED_UNTIL_NS.load(Relaxed)
+}
+
+fn wait_after_refusal() {
+    REFUSED_UNTIL_NS.store(clock::monotonic_ns() + REFUSED_NS, Relaxed);
+}
+
+/// Why a carried connection leaves: its loop may have had no share left for it, and so none for others.
+pub fn reason_of(stream: &Stream, reason: Native) -> Native {
+    if stream.incoming.flags() & FULL == 0 {
+        return reason;
+    }
+    IS_FULL.store(true, Relaxed);
+    wait_after_refusal();
+    Native::Full
+}
+
 /// A slot for a connection, with the link over which it is handed over, and this session.
 pub fn take_slot() -> Option<(Slot, i32, Standing)> {
     let standing = requests::standing().ok()?;
@@ -68,7 +94,7 @@ pub fn take_slot() -> Option<(Slot, i32, Standing)> {
     match open(&standing) {
         Some(carrier) => carriers.all.push(carrier),
         None => {
-            REFUSED_UNTIL_NS.store(clock::monotonic_ns() + REFUSED_NS, Relaxed);
+            wait_after_refusal();
             return None;
         }
     }
@@ -103,7 +129,10 @@ fn open(standing: &Standing) -> Option<Carrier> {
         _ => None,
     };
     let request = Request::Own(delegated::request(cores));
-    let (reply, fds) = session::ask_in(standing.epoch, &request, &[]).ok()?;
+    let answer = session::ask_in(standing.epoch, &request, &[]);
+    let is_full = matches!(answer, Err(ControlError::Refused { code: Code::Full, .. }));
+    IS_FULL.store(is_full, Relaxed);
+    let (reply, fds) = answer.ok()?;
     let Reply::Own(own) = reply else { return None };
     let entry = delegated::granted(&own).ok()?;
     let [memory, link] = <[_; 2]>::try_from(fds).ok()?;

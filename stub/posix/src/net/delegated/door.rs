@@ -15,6 +15,7 @@ use heliostat_base::sync::AtomicBool;
 use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
 use heliostat_base::{call, packet};
 
+use super::duplicate;
 use super::hidden::{self, put};
 use crate::net::socket::{self, Socket};
 use crate::net::{carried, watch};
@@ -39,6 +40,7 @@ struct Door {
 
 /// Before a child that shares our memory is made.
 pub fn open() {
+    duplicate::child_made();
     if owner::is_borrowed() || !hidden::is_any() {
         return;
     }

@@ -25,7 +25,7 @@ pub fn enter_socket(epoll: i32, set_index: u32, index: u32, place: usize) -> Ans
 /// An interest was added or changed: it is looked at from now on.
 pub fn put(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) -> Answer {
     if inner.at(place)?.is_unwatched() {
-        if let Err(errno) = inner.watch_early(epoll, place) {
+        if let Err(errno) = inner.watch_kernels(epoll, place) {
             return Some(Err(errno));
         }
     }

@@ -11,7 +11,7 @@ use heliostat_base::clock;
 
 use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::socket::{self, Connection, Socket, Stream};
-use crate::net::{early, shadow};
+use crate::net::{early, returned, shadow};
 
 const EDGE: u32 = libc::EPOLLET as u32;
 /// Draining costs a system call, so it is not done for each bell; but what lies unread is hardly
@@ -150,10 +150,27 @@ impl Interest {
         if socket.is_early() {
             return self.early_news(socket, stream);
         }
+        if returned::is_reading(socket) {
+            return self.returned_news(socket, stream);
+        }
         let (incoming, has_switched) = ready::incoming(socket, stream);
         let outgoing = || ready::outgoing(socket, stream);
         let (now, is_news) = self.weigh(incoming, outgoing, socket, stream);
         (now, is_news, has_switched)
+    }
+
+    /// `news` of a connection that has come back, while its ring is read: edge-triggered, what the kernel
+    /// has reported since the last telling is news.
+    #[cold]
+    fn returned_news(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
+        let (ready, is_read) = returned::events(self.fd, stream, self.events);
+        let now = ready & (self.events | ERR | HUP);
+        let has_more = now != 0 && self.position(socket, stream) != self.tail_told;
+        let is_news = match self.events & EDGE {
+            0 => now != 0,
+            _ => now & !self.told != 0 || has_more,
+        };
+        (now, is_news, is_read)
     }
 
     /// `news` while some of the stream is the kernel's.
@@ -241,8 +258,21 @@ impl Interest {
         socket::at(self.socket).is_early()
     }
 
+    /// What the kernel is to report of the descriptor under our mark, while it knows what no ring does;
+    /// `of_shadow` is what it reports of any shadow.
+    pub fn watched_events(&self, of_shadow: u32) -> u32 {
+        if returned::is_reading(socket::at(self.socket)) {
+            return returned::kernels(self.events) | EDGE;
+        }
+        let room = if self.wants_room() { OUT } else { 0 };
+        of_shadow | room
+    }
+
     /// True while some of the stream is the kernel's, and the kernel does not report all of it.
     pub fn is_unwatched(&self) -> bool {
+        if returned::is_reading(socket::at(self.socket)) {
+            return true;
+        }
         self.is_early() && (!self.in_kernel || (self.wants_room() && !self.is_room_watched))
     }
 

@@ -40,6 +40,19 @@ pub fn withdraw_shadow(index: u32) {
     }
 }
 
+/// Connection `index` has come back, and is read from its ring first: all else is the kernel's to report.
+pub fn came_back(index: u32) {
+    for (epoll, set) in sets_of(index) {
+        let mut inner = set.inner.lock();
+        for place in places_of(&mut inner, index) {
+            if inner.at(place).is_some_and(|interest| interest.is_active) {
+                let _ = inner.watch_kernels(epoll, place);
+                inner.heat(place);
+            }
+        }
+    }
+}
+
 /// Places of the interests in connection `index`.
 fn places_of(inner: &mut Interests, index: u32) -> Vec<usize> {
     let places = 0..inner.len();

@@ -15,7 +15,7 @@ use heliostat_base::sys::Errno;
 use super::interest::{Interest, Look};
 use super::mark;
 use super::order::{Found, Ready};
-use crate::net::{shadow, socket};
+use crate::net::{returned, shadow, socket};
 
 /// An interest that gave nothing so often turns cold, if the hot list is worth shortening.
 const QUIET_LOOKS_MAX: u32 = 20_000;
@@ -187,15 +187,16 @@ impl Interests {
         Ok(())
     }
 
-    /// The kernel reports the shadow of an early stream from now on, since it is the kernel that
-    /// knows what comes, and whether there is room.
-    pub fn watch_early(&mut self, epoll: i32, place: usize) -> Result<(), Errno> {
+    /// The kernel reports the shadow of an early stream from now on, or the socket of a connection that
+    /// has come back, since it is the kernel that knows what comes, and whether there is room.
+    pub fn watch_kernels(&mut self, epoll: i32, place: usize) -> Result<(), Errno> {
         let Some(interest) = &mut self.places[place] else { return Ok(()) };
-        let room = if interest.wants_room() { libc::EPOLLOUT as u32 } else { 0 };
         let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
-        let event = libc::epoll_event { events: SHADOW_EVENTS | room, u64: interest.mark(place) };
+        let events = interest.watched_events(SHADOW_EVENTS);
+        let event = libc::epoll_event { events, u64: interest.mark(place) };
         call::epoll_ctl(epoll, op, interest.fd, Some(event))?;
-        (interest.in_kernel, interest.is_room_watched) = (true, room != 0);
+        let is_room_watched = events & libc::EPOLLOUT as u32 != 0;
+        (interest.in_kernel, interest.is_room_watched) = (true, is_room_watched);
         Ok(())
     }
 
@@ -306,7 +307,9 @@ impl Interests {
                 // What the kernel tells after this bell became ready after it was rung.
                 since = since.max(interest.published(now));
                 // Of an early one the kernel knows what no memory does.
-                has_heated |= !interest.is_hot || socket::at(interest.socket).is_early();
+                let socket = socket::at(interest.socket);
+                let is_kernels = socket.is_early() || returned::is_reading(socket);
+                has_heated |= !interest.is_hot || is_kernels;
                 self.bell(place, event.events, others_sleep);
             }
         }
@@ -331,7 +334,8 @@ impl Interests {
         let Some(interest) = &mut self.places[place] else { return };
         let socket = socket::at(interest.socket);
         shadow::learn(interest.fd, socket, events);
-        if socket.is_early() && events & !(libc::EPOLLOUT as u32) != 0 {
+        let is_early_news = socket.is_early() && events & !(libc::EPOLLOUT as u32) != 0;
+        if is_early_news || returned::is_reading(socket) {
             socket.shadow_news.fetch_add(1, Release);
         }
         interest.drain_bells(socket);
