@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_socket_adds_descriptors_is_gone_and_leaves_none_here() {
+    fn what_its_sockets_options_add_is_not_looked_at_and_descriptors_end_it() {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let owner = crate::tests::owner();
         let mut plugin = Plugin::new(owner.own(near.try_clone().unwrap().into()), 1);
@@ -176,6 +176,8 @@ mod tests {
             return;
         }
         rustix::net::send(&far, &[0; ANSWER_BYTES], SendFlags::empty()).unwrap();
+        assert_eq!(plugin.hear(&owner), Heard::Garbage);
+        heliostat_base::packet::send(far.as_raw_fd(), &[0; ANSWER_BYTES], &[near]).unwrap();
         assert_eq!(plugin.hear(&owner), Heard::Gone);
     }
 

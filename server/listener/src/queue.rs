@@ -1,23 +1,24 @@
 //! A worker's queue: a pair of unix sockets in which each message is a connection.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use heliostat_abi::listener::Handed;
+use heliostat_backend_socket::along::{self, Received};
+use heliostat_base::sys;
 use rustix::cmsg_space;
 use rustix::io::Errno;
 use rustix::net::{
-    recvmsg, sendmsg, shutdown, socketpair, AddressFamily, RecvAncillaryBuffer,
-    RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    Shutdown, SocketFlags, SocketType,
+    sendmsg, shutdown, socketpair, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, Shutdown, SocketFlags, SocketType,
 };
 
 use crate::closing::{Foreign, Owner};
 
-/// Room for what a message of a unix socket may bring. The worker's end is the same socket, so it chooses what
-/// comes before the descriptor (SO_PASSCRED, SO_PASSPIDFD, SO_PASSSEC, SO_TIMESTAMP).
-const ANCILLARY_BYTES: usize = 1024;
+/// How a message is received: the worker's end is the same socket, so it chooses what comes beside the
+/// descriptor (SO_PASSCRED, SO_PASSPIDFD, SO_PASSSEC).
+type Look = fn(RawFd, &mut [u8]) -> Result<Received, sys::Errno>;
 
 /// The thread's side of a queue.
 pub struct Queue {
@@ -63,8 +64,8 @@ impl Queue {
         loop {
             // A look gives a descriptor as well. So what a message brings is never closed by receiving it,
             // which may linger, and without a descriptor for it the message stays where it is.
-            let _held = self.receive(RecvFlags::PEEK)?;
-            let (bytes, fd) = self.receive(RecvFlags::empty())?;
+            let _held = self.receive(along::peek)?;
+            let (bytes, fd) = self.receive(along::receive)?;
             if let (Ok(handed), Some(fd)) = (Handed::decode(&bytes), fd) {
                 return Some((handed, fd));
             }
@@ -72,23 +73,15 @@ impl Queue {
     }
 
     /// The next message, or a look at it; none where there is none, or the table has no room for its descriptor.
-    fn receive(&self, how: RecvFlags) -> Option<(Vec<u8>, Option<Foreign>)> {
-        let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    fn receive(&self, how: Look) -> Option<(Vec<u8>, Option<Foreign>)> {
         let mut bytes = [0; Handed::BYTES];
-        let parts = &mut [IoSliceMut::new(&mut bytes)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC | how;
-        let received = recvmsg(&self.reading, parts, &mut ancillary, flags).ok()?;
-        let fd = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-            _ => None,
-        });
+        let received = how(self.reading.as_fd().as_raw_fd(), &mut bytes).ok()?;
+        let fd = received.fds.into_iter().next();
         // Only this thread sends into it, and always with a descriptor.
-        let is_lost = fd.is_none() && how.contains(RecvFlags::PEEK);
-        if received.bytes == 0 || is_lost {
+        if received.count == 0 || received.is_cut {
             return None;
         }
-        Some((bytes[..received.bytes].to_vec(), fd.map(|fd| self.owner.own(fd))))
+        Some((bytes[..received.count].to_vec(), fd.map(|fd| self.owner.own(fd.into()))))
     }
 
     /// What becomes writable when the worker has taken something.
@@ -130,6 +123,22 @@ mod tests {
         assert_eq!(queue.take_back().unwrap().0, handed(0));
         assert_eq!(queue.take_back().unwrap().0, handed(1));
         assert!(queue.take_back().is_none());
+    }
+
+    #[test]
+    fn a_descriptor_of_the_sender_that_a_worker_asks_for_is_not_taken_for_the_connection() {
+        let (queue, theirs) = Queue::create(&crate::tests::owner()).unwrap();
+        let passes = 76; // SO_PASSPIDFD, of Linux 6.5 and later
+        if heliostat_base::call::set_option(theirs.as_raw_fd(), libc::SOL_SOCKET, passes, 1)
+            .is_err()
+        {
+            return;
+        }
+        let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        queue.put(&handed(1), &near).unwrap();
+        let (_, connection) = queue.take_back().unwrap();
+        let inode = heliostat_base::call::inode(near.as_raw_fd());
+        assert_eq!(heliostat_base::call::inode(connection.as_fd().as_raw_fd()), inode);
     }
 
     #[test]

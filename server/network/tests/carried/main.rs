@@ -216,7 +216,9 @@ fn a_user_that_has_its_share_takes_none_of_another_and_gets_it_again() {
     assert_eq!(&seen, b"mine");
     assert!(greedy.loops.lock().unwrap().share().refused(2).is_none());
     drop(two);
-    wait_until("they are counted no more", || greedy.loops.lock().unwrap().share().used(Holder::user(1)).user == 0);
+    wait_until("they are counted no more", || {
+        greedy.loops.lock().unwrap().share().used(Holder::user(1)).user == 0
+    });
     let (mut again, mut peer) = greedy.carry(3);
     again.send(b"more");
     peer.read_exact(&mut seen).unwrap();
