@@ -77,6 +77,15 @@ def test_a_program_with_a_place_of_its_own_keeps_it(harness):
     assert cores_of(own.pid) == CORES[-1:]
 
 
+def test_the_stages_of_a_call_on_a_kernel_core_are_measured(harness):
+    told = json.loads(harness.call("cores", "--stages", "--json"))
+    assert len({call["call"] for call in told["calls"]}) == 5, told
+    for call in told["calls"]:
+        assert call["rounds"] > 0, call
+    table = harness.call("cores", "--stages")
+    assert all(call["call"] in table for call in told["calls"])
+
+
 def test_without_a_control_plane_reset_undoes_what_a_crash_left(harness):
     program = harness.start(Side.HELIOSTAT, ["sleep", "600"])
     kernel_view.wait_until(lambda: kernel_view.command_name(program.pid) == "sleep", 60, "sleep")
