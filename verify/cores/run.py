@@ -46,6 +46,7 @@ program() { heliostat run -- /usr/bin/sleep 900 & P=$!; until grep -q '^sleep' /
 AS_ROOT = """
 begin /scratch/root; mkdir $CG/app; echo $$ > $CG/app/cgroup.procs
 has "$(heliostat cores)" "placed by cpusets" "root: cpusets are possible"
+has "$(heliostat doctor)" "placed by cpusets" "root: doctor says so too"
 program
 said=$(heliostat cores --kernel-list 1 --interrupt-list 1); echo "$said"
 has "$said" "by cpusets" "root: parted by a cpuset"
@@ -66,6 +67,13 @@ is "$(group $P)" /app "crash: and the group"
 is "$(children app)" 0 "crash: no group is left"
 is "$(irq 4)" 0-1 "crash: the interrupt is where it was"
 is "$(cat $CG/app/cgroup.subtree_control)" "" "crash: cpusets are not handed on any more"
+heliostat cores --kernel-list 1 > /dev/null; G=$CG$(group $P); mkdir $G/busy
+has "$(heliostat cores reset 2>&1)" "1 refused by the system" "busy: a group that cannot be removed is told"
+is "$(cores $P)" 0-1 "busy: who was in it has the cores again"
+is "$([ -s $HELIOSTAT_SOCKET.cores ] && echo kept)" kept "busy: the journal names it still"
+rmdir $G/busy; heliostat cores reset
+is "$(children app)" 0 "busy: the next reset removes it"
+is "$([ -e $HELIOSTAT_SOCKET.cores ] || echo gone)" gone "busy: and the journal"
 kill -9 $P; heliostat stop; echo $$ > $CG/cgroup.procs
 """
 # Run by the user; the first argument names the group.
@@ -96,6 +104,10 @@ CG=/scratch/groups-$1; mkdir $CG; mount -t cgroup2 none $CG; umount /sys/fs/cgro
 [ $1 = ro ] && mount -o remount,ro,bind $CG
 begin /scratch/container-$1; program
 is "$(group $P)" / "container, $1: its own group is the root of all"
+told=$(heliostat doctor)
+[ $1 = ro ] && has "$told" "programs placed by affinity masks" "container, ro: doctor says that masks are what there is"
+[ $1 = rw ] && has "$told" "programs placed by cpusets" "container, rw: doctor says that cpusets are possible"
+has "$told" "kernel cores pay" "container, $1: doctor tells the rest of cores too"
 said=$(heliostat cores --kernel-list 1); echo "$said"
 is "$(cores $P)" 0 "container, $1: the program is kept to the application cores"
 [ $1 = ro ] && has "$said" "by affinity masks" "container, ro: by masks"
@@ -113,7 +125,7 @@ done
 """
 JOB = WORDS + AS_ROOT + USERS + CONTAINERS
 # What each part says: one that says less has left something out.
-CHECKS = {"root": 9, "crash": 7, "handed": 6, "other": 7, "container": 8}
+CHECKS = {"root": 10, "crash": 7, "busy": 5, "handed": 6, "other": 7, "container": 12}
 
 
 def main() -> int:

@@ -77,6 +77,38 @@ def test_a_program_with_a_place_of_its_own_keeps_it(harness):
     assert cores_of(own.pid) == CORES[-1:]
 
 
+def test_a_program_that_comes_pinned_where_applications_go_keeps_its_place(harness):
+    harness.call("cores", "--kernel", str(len(CORES) - 1))
+    pinned = harness.start(Side.HELIOSTAT, ["sh", "-c", "sleep 600 & wait"], core=CORES[0])
+    other = harness.start(Side.HELIOSTAT, ["sleep", "600"])
+    kernel_view.wait_until(lambda: kernel_view.command_name(other.pid) == "sleep", 60, "sleep")
+    kernel_view.wait_until(lambda: children_of(pinned.pid), 60, "its child")
+    child = children_of(pinned.pid)[0]
+    assert cores_of(pinned.pid) == cores_of(child) == cores_of(other.pid) == CORES[:1]
+    # Programs that come are looked at within a tenth of a second.
+    kernel_view.wait_until(lambda: shown_left(harness) >= 1, 60, "it is told as left")
+    harness.call("cores", "reset")
+    assert cores_of(pinned.pid) == cores_of(child) == CORES[:1], "it has come so"
+    assert cores_of(other.pid) == CORES, "it was put there"
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def shown_left(harness: Harness) -> int:
+    return harness.status()["cores"]["left"]
+
+
+def test_the_stages_of_a_call_on_a_kernel_core_are_measured(harness):
+    told = json.loads(harness.call("cores", "--stages", "--json"))
+    assert len({call["call"] for call in told["calls"]}) == 5, told
+    for call in told["calls"]:
+        assert call["rounds"] > 0, call
+    table = harness.call("cores", "--stages")
+    assert all(call["call"] in table for call in told["calls"])
+
+
 def test_without_a_control_plane_reset_undoes_what_a_crash_left(harness):
     program = harness.start(Side.HELIOSTAT, ["sleep", "600"])
     kernel_view.wait_until(lambda: kernel_view.command_name(program.pid) == "sleep", 60, "sleep")
@@ -170,6 +202,19 @@ def test_a_container_s_cores_are_told_apart():
         words[2] = f"{CORES[0]},{CORES[1]}"
         said = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False).stdout
         assert "are not this container's to use" in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_root_does_not_believe_a_journal_that_another_user_has_put_there():
+    with Harness() as harness:
+        harness.call("stop")
+        journal = Path(f"{harness.environment()['HELIOSTAT_SOCKET']}.cores")
+        journal.write_bytes(b"HELICORE")
+        os.chown(journal, NOBODY, NOBODY)
+        with pytest.raises(RuntimeError, match="the journal of cores: Permission denied"):
+            harness.call("cores", "reset")
+        assert journal.read_bytes() == b"HELICORE"
+        journal.unlink()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
