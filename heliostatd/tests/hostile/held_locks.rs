@@ -146,9 +146,10 @@ fn a_thread_that_is_kept_when_its_listener_ends_ends_when_it_is_let_go() {
     let daemon = Daemon::as_unit("");
     let beside = Beside::start(&daemon);
     let mut attacker = Sharing::begin(&daemon, ATTACKERS[0]);
-    // It holds the lock of the listening socket: the next accept(2) waits.
+    // It holds the lock of the listening socket: the next accept(2) waits, and so would we for its address.
+    let address = attacker.address();
     let Some(holder) = hold(attacker.socket.as_raw_fd(), By::Option) else { return };
-    let _client = TcpStream::connect(attacker.address()).unwrap();
+    let _client = TcpStream::connect(address).unwrap();
     await_that("its thread is kept", || kept(&daemon, LISTENER) == 1);
     all_go_on(&daemon, &beside, &[]);
     let worker = attacker.worker;
