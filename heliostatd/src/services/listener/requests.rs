@@ -110,14 +110,13 @@ impl Daemon {
             workers_max: self.parts.config.listeners.workers_max(address),
         };
         let joined = self.services.listener.grants.join(joining);
-        let joined = joined.inspect_err(|_| ()).map_err(refuse(id))?;
+        let joined = joined.map_err(refuse(id))?;
         let mut undo = Vec::new();
-        let ends =
-            self.begin_worker(joined, rule.or(joining.rule), owner, socket).map_err(|refused| {
-                let grants = &mut self.services.listener.grants;
-                let _ = grants.leave(id, joined.worker, monotonic_ns(), &mut undo);
-                refused
-            });
+        let ends = self.begin_worker(joined, rule.or(joining.rule), owner, socket);
+        if ends.is_err() {
+            let grants = &mut self.services.listener.grants;
+            let _ = grants.leave(id, joined.worker, monotonic_ns(), &mut undo);
+        }
         self.carry_out_listener(undo);
         let ends = ends?;
         debug!(session = %id, worker = %joined.worker, %address, "takes part in a shared listener");
