@@ -112,6 +112,21 @@ pub struct WorkerState {
     pub is_audited: bool,
 }
 
+impl WorkerState {
+    /// One of which its thread has told nothing yet.
+    pub const JOINED: WorkerState = WorkerState {
+        standing: Standing::Joined,
+        connections: 0,
+        load: 0,
+        given: 0,
+        untaken: 0,
+        passed: 0,
+        lies: 0,
+        is_believed: true,
+        is_audited: false,
+    };
+}
+
 impl State {
     /// Without listeners.
     pub fn new(poll: Poll, accepting: Accepting, held: HeldShares) -> State {

@@ -61,27 +61,23 @@ impl Daemon {
 
     fn worker_json(&self, worker: &WorkerView, state: Option<WorkerState>) -> Value {
         let pids = worker.sessions.iter().filter_map(|id| Some(self.connections.get(*id)?.pid()));
-        let mut told = json!({
+        // What was just ordered the thread may not have told yet.
+        let state = state.unwrap_or(WorkerState::JOINED);
+        json!({
             "id": worker.id.to_string(),
             "place": worker.place,
             "pids": listed(pids),
             "processes": worker.sessions.len(),
-        });
-        if let (Some(state), Some(told)) = (state, told.as_object_mut()) {
-            let more = json!({
-                "state": word(state.standing),
-                "connections": state.connections,
-                "load": state.load,
-                "given": state.given,
-                "untaken": state.untaken,
-                "passed_over": state.passed,
-                "lies": state.lies,
-                "believed": state.is_believed,
-                "counted": state.is_audited,
-            });
-            told.extend(more.as_object().cloned().unwrap_or_default());
-        }
-        told
+            "state": word(state.standing),
+            "connections": state.connections,
+            "load": state.load,
+            "given": state.given,
+            "untaken": state.untaken,
+            "passed_over": state.passed,
+            "lies": state.lies,
+            "believed": state.is_believed,
+            "counted": state.is_audited,
+        })
     }
 
     /// The workers that a session is.
