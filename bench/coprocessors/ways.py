@@ -95,7 +95,8 @@ class Workers:
         command = [self.corpus.search, self.what, "--way", WORDS[self.way], "--at", at, *self.listen()]
         if self.way == LEAN:
             grants = ["--root", f"{at}:rw", *(["--listen", self.address] if self.address else [])]
-            command = [BINARY, "coprocessor", "run", "--workers", self.count, *grants, "--", *command]
+            # As the other ways, on any core.
+            command = [BINARY, "coprocessor", "run", "--workers", self.count, "--cores", "none", *grants, "--", *command]
             self.started = [harness.start(Side.PLAIN, command)]
         else:
             parts = [["--worker", number, "--workers", self.count] for number in range(self.count)]

@@ -66,7 +66,8 @@ class Loads:
         command = [self.program, *words]
         if way == LEAN:
             self.harness.call("run", "--", "/bin/true")
-            command = [BINARY, "coprocessor", "run", *grants, "--", *command]
+            # As the other ways, on any core: a worker of many threads stands for many lean cores.
+            command = [BINARY, "coprocessor", "run", "--cores", "none", *grants, "--", *command]
         return self.harness.start(Side.PLAIN, command)
 
     def served_by(self, way: str, relay: Program | None) -> list[int]:
