@@ -32,6 +32,7 @@ use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Reques
 
 mod driven;
 mod driver;
+mod errno;
 mod facts;
 mod lone;
 mod measure;
@@ -42,6 +43,7 @@ mod shared;
 
 pub use driven::{Driven, NoCommands};
 use driver::Driver;
+use errno::{EAGAIN, EBUSY, EDQUOT, EFAULT, EFBIG, EINVAL, EIO, ENOSPC, EOPNOTSUPP};
 pub use measure::{Costs, Durability};
 pub use new_file::NewFile;
 pub use open::{OpenError, Options};
@@ -57,16 +59,6 @@ const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// Rights of a file that only its owner reads.
 const OWNERS: u32 = 0o600;
-
-const EIO: i32 = 5;
-const EAGAIN: i32 = 11;
-const EFAULT: i32 = 14;
-const EBUSY: i32 = 16;
-const EINVAL: i32 = 22;
-const EFBIG: i32 = 27;
-const ENOSPC: i32 = 28;
-const EOPNOTSUPP: i32 = 95;
-const EDQUOT: i32 = 122;
 
 /// A file or a disk.
 pub struct FileDevice {

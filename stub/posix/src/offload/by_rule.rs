@@ -84,14 +84,3 @@ fn plain_sample(program: &Program, asked: &Asked) -> (Known, Outcome) {
 
 /// The signals that failed writes send to their own thread.
 const OF_WRITES: u64 = 1 << (libc::SIGPIPE - 1) | 1 << (libc::SIGXFSZ - 1);
-
-/// Asked now and then: begins to measure anew where it is time.
-pub fn look_again(program: &Program) {
-    let now = cycles();
-    for (rule, group) in RULES.iter().zip(Group::ALL) {
-        if rule.look_again(now, |is_at_work| spare::look(program, is_at_work)) {
-            spare::end();
-            told::judged(group);
-        }
-    }
-}

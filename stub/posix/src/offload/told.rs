@@ -8,13 +8,13 @@ use std::sync::OnceLock;
 use heliostat_abi::code::Unoffloaded;
 use heliostat_abi::offload::Group;
 use heliostat_abi::session::report::OffloadCount;
-use heliostat_base::clock::{CycleRate, Moment};
+use heliostat_base::clock::{cycles, CycleRate, Moment};
 use heliostat_base::sync::AtomicI32;
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_client::session;
 
 use super::rule::RULES;
-use super::{gates, program, spare};
+use super::{gates, program, spare, Program};
 use crate::thread::{self, Critical};
 use crate::{owner, report};
 
@@ -109,8 +109,19 @@ fn tell(counts: &Counts) {
     if is_always || RULES.iter().any(|rule| rule.is_judged()) {
         tell_counts(counts);
     }
-    program().into_iter().for_each(super::by_rule::look_again);
+    program().into_iter().for_each(look_again);
     gates::set();
+}
+
+/// Asked now and then: begins to measure anew where it is time.
+fn look_again(program: &Program) {
+    let now = cycles();
+    for (rule, group) in RULES.iter().zip(Group::ALL) {
+        if rule.look_again(now, |is_at_work| spare::look(program, is_at_work)) {
+            spare::end();
+            judged(group);
+        }
+    }
 }
 
 /// Before anything is judged there is nothing to tell, and a short program greets nobody.
