@@ -9,7 +9,6 @@ use std::sync::Arc;
 use heliostat_abi::listener::Handed;
 use heliostat_abi::name::{NetAddress, ObjectId};
 use rustix::event::epoll::EventFlags;
-use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::Errno;
 use rustix::net::getpeername;
 use tracing::{debug, warn};
@@ -24,9 +23,6 @@ use crate::state::{Source, State};
 impl State {
     /// A listening socket that is watched for nothing yet.
     pub fn add_socket(&mut self, id: ObjectId, token: u64, socket: Foreign) {
-        if let Ok(flags) = fcntl_getfl(&socket) {
-            let _ = fcntl_setfl(&socket, flags | OFlags::NONBLOCK);
-        }
         let Some(listener) = self.listeners.get_mut(&id) else {
             return self.poll.ignore(&socket);
         };

@@ -21,6 +21,7 @@ use heliostat_service_grant::Holder;
 use heliostat_service_listener::{Seat, Standing};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{eventfd, EventfdFlags};
+use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 
 use crate::accepting::Accepting;
 use crate::closing::{Foreign, Owner};
@@ -116,6 +117,11 @@ impl Balancer {
     /// The kernel does not watch it.
     pub fn add_socket(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
         let token = self.next_token();
+        // Before its worker is answered, which may set the socket back to what it was at any time after. The
+        // flag is the open file's, and takes no lock of the socket's.
+        if let Ok(flags) = fcntl_getfl(&socket) {
+            let _ = fcntl_setfl(&socket, flags | OFlags::NONBLOCK);
+        }
         // For nothing, until the thread knows it.
         self.poll.watch(&socket, token, EventFlags::empty())?;
         let counted = self.count(1);
