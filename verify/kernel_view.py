@@ -124,11 +124,12 @@ def waits_in(task: Path) -> str:
 
 
 def cpu_ns(*pids: int) -> int:
-    """Nanoseconds that all threads of the processes have run, as the scheduler counts them."""
+    """Nanoseconds that all threads of the processes have run, those that have ended too."""
     total = 0
-    for task in (task for pid in pids for task in tasks(pid)):
+    for pid in pids:
         try:
-            total += int((task / "schedstat").read_text().split()[0])
+            # The clock of a process is numbered by it (source: linux/posix-timers.h, clock_getcpuclockid(3)).
+            total += time.clock_gettime_ns(~pid << 3 | 2)
         except OSError:
             continue
     return total
