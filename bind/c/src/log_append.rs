@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use heliostat_stub_log::{LogError, Position};
+use heliostat_stub_log::{Appended, Log, LogError, Position};
 
 use crate::border::{give_if_wanted, limit};
 use crate::code::{guard, heliostat_code, *};
@@ -62,11 +62,8 @@ pub unsafe extern "C" fn heliostat_log_append_then(
         // SAFETY: the caller's promise.
         let (log, payload) = unsafe { (of(log)?, slice(payload, bytes)?) };
         let appended = log.append(payload).map_err(told)?;
-        let at = appended.position();
-        // SAFETY: the caller's promise. Before the call, which may be made at once.
-        unsafe { give_if_wanted(position, at.into())? };
-        appended.then(move |outcome| call.make(outcome, at));
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { call_later(appended, call, position) }
     })
 }
 
@@ -107,10 +104,7 @@ pub unsafe extern "C" fn heliostat_log_wait(
     guard(|| {
         // SAFETY: the caller's promise.
         let log = unsafe { of(log)? };
-        match log.wait_durable(position.into(), limit(timeout_ms)).map_err(told)? {
-            true => Ok(()),
-            false => Err(HELIOSTAT_TIMED_OUT),
-        }
+        await_durable(log, position, timeout_ms)
     })
 }
 
@@ -128,6 +122,34 @@ pub unsafe extern "C" fn heliostat_log_sync(log: *const heliostat_log) -> helios
 pub(crate) struct Call {
     done: unsafe extern "C" fn(*mut c_void, i32, heliostat_position),
     context: *mut c_void,
+}
+
+/// Tells where an entry is, and has the call made when it is durable.
+///
+/// # Safety
+/// `position` is null or valid for writing.
+pub(crate) unsafe fn call_later(
+    appended: Appended,
+    call: Call,
+    position: *mut heliostat_position,
+) -> Result<(), heliostat_code> {
+    let at = appended.position();
+    // SAFETY: the caller's promise. Before the call, which may be made at once.
+    unsafe { give_if_wanted(position, at.into())? };
+    appended.then(move |outcome| call.make(outcome, at));
+    Ok(())
+}
+
+/// Waits for an entry, as `heliostat_log_wait` says.
+pub(crate) fn await_durable(
+    log: &Log,
+    position: heliostat_position,
+    timeout_ms: i64,
+) -> Result<(), heliostat_code> {
+    match log.wait_durable(position.into(), limit(timeout_ms)).map_err(told)? {
+        true => Ok(()),
+        false => Err(HELIOSTAT_TIMED_OUT),
+    }
 }
 
 // SAFETY: the caller has promised that any thread may call it with this context.

@@ -2,10 +2,10 @@
 
 use std::ffi::c_void;
 
-use crate::border::{give_if_wanted, limit};
-use crate::code::{guard, heliostat_code, *};
+use crate::border::give_if_wanted;
+use crate::code::{guard, heliostat_code};
 use crate::log::{heliostat_position, told};
-use crate::log_append::{heliostat_log_done, Call};
+use crate::log_append::{await_durable, call_later, heliostat_log_done, Call};
 use crate::queue::{heliostat_queue, of};
 use crate::rpc::slice;
 
@@ -71,11 +71,8 @@ pub unsafe extern "C" fn heliostat_queue_push_then(
         // SAFETY: the caller's promise.
         let (queue, payload) = unsafe { (of(queue)?, slice(payload, bytes)?) };
         let pushed = queue.push(payload).map_err(told)?;
-        let at = pushed.position();
-        // SAFETY: the caller's promise. Before the call, which may be made at once.
-        unsafe { give_if_wanted(position, at.into())? };
-        pushed.then(move |outcome| call.make(outcome, at));
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { call_later(pushed, call, position) }
     })
 }
 
@@ -93,9 +90,6 @@ pub unsafe extern "C" fn heliostat_queue_wait(
     guard(|| {
         // SAFETY: the caller's promise.
         let log = unsafe { of(queue)? }.log();
-        match log.wait_durable(position.into(), limit(timeout_ms)).map_err(told)? {
-            true => Ok(()),
-            false => Err(HELIOSTAT_TIMED_OUT),
-        }
+        await_durable(log, position, timeout_ms)
     })
 }
