@@ -1,5 +1,6 @@
 """The runner of the crates' tests: what fails once is run again and named; what fails twice, or often, fails."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ fn t{0}() {{
 }}
 """
 PANICS, DIES = 'panic!("the first time")', "std::process::abort()"
+HANGS = "loop { std::thread::park(); }"
 NEVER = "#[test]\nfn never() { panic!() }\n"
 
 
@@ -30,7 +32,8 @@ def run_crate(folder: Path, inside: str, beside: str = "", *words: str) -> subpr
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     command = [sys.executable, str(CRATES), "--workspace", "--target-dir", str(folder / "target"), *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    limits = os.environ | {"HELIOSTAT_SILENT_SECONDS": "5"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=limits)
 
 
 def test_tests_that_pass_alone_are_named_as_unstable(tmp_path):
@@ -43,6 +46,12 @@ def test_a_program_that_died_is_run_again_whole(tmp_path):
     ran = run_crate(tmp_path, "", ONCE.format(0, DIES))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "UNSTABLE: --test beside: all of it failed" in ran.stdout
+
+
+def test_a_program_that_hangs_is_ended_and_run_again(tmp_path):
+    ran = run_crate(tmp_path, "", ONCE.format(0, HANGS))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "says nothing for 5 s" in ran.stdout and "UNSTABLE: --test beside: all of it failed" in ran.stdout
 
 
 @pytest.mark.parametrize(

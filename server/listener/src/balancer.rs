@@ -291,6 +291,19 @@ impl Balancer {
         self.orders.give(Box::new(work));
     }
 
+    /// The thread does nothing until what it gives is dropped.
+    #[cfg(test)]
+    pub(crate) fn stop_for_now(&self) -> std::sync::mpsc::Sender<()> {
+        let (stopped, heard) = std::sync::mpsc::channel();
+        let (go_on, waits) = std::sync::mpsc::channel();
+        self.order(move |_, _| {
+            let _ = stopped.send(());
+            let _: Result<(), _> = waits.recv();
+        });
+        let _: Result<(), _> = heard.recv();
+        go_on
+    }
+
     /// What there is when all orders before have been carried out.
     #[cfg(test)]
     pub(crate) fn look(&self, id: ObjectId) -> Option<ListenerState> {

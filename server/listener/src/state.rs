@@ -23,8 +23,6 @@ const AWAITED_PART: u64 = 2;
 /// What became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Somebody has changed the state.
-    Bell,
     /// A listening socket.
     Socket(ObjectId),
     /// A worker has taken something.
@@ -132,7 +130,7 @@ impl State {
     pub fn new(poll: Poll, accepting: Accepting, held: HeldShares) -> State {
         State {
             listeners: HashMap::new(),
-            sources: HashMap::from([(0, Source::Bell)]),
+            sources: HashMap::new(),
             next_token: 2,
             poll,
             accepting,
@@ -191,7 +189,6 @@ impl State {
         }
         self.held.change(gone.owner.holder, gone.counted, 0);
         let is_its = |source: &Source| match source {
-            Source::Bell => false,
             Source::Socket(it)
             | Source::Queue(it, _)
             | Source::Held(it, _)

@@ -15,6 +15,7 @@ use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::receive_one;
 use heliostat_service_grant::{Holder, Shares, Used};
 use heliostat_service_listener::Standing;
+use rustix::net::sockopt::{set_socket_timeout, Timeout};
 use rustix::net::{socketpair, AddressFamily, SendFlags, SocketFlags, SocketType};
 
 use crate::plugin::{ANSWER, QUESTION_HEAD_BYTES};
@@ -295,15 +296,35 @@ fn answer(socket: &OwnedFd, serial: u64, place: u32) {
     rustix::net::send(socket, &record, SendFlags::empty()).unwrap();
 }
 
+/// A plug-in that a listener asks. It waits for no question longer than anything takes here.
+fn plugin_of(house: &House) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let (asking, plugin) = pair;
+    set_socket_timeout(&plugin, Timeout::Recv, Some(PATIENCE)).unwrap();
+    house.balancer.set_plugin(LISTENER, owner().own(asking)).unwrap();
+    plugin
+}
+
+#[test]
+fn a_plugin_is_asked_about_connections_that_were_made_after_it_was_set() {
+    let house = House::new(Rule::Plugin(Peek { bytes_max: 0, deadline_ms: 100 }), 1);
+    house.serve(0);
+    let go_on = house.balancer.stop_for_now();
+    let plugin = plugin_of(&house);
+    let _client = house.connect();
+    drop(go_on);
+    let (serial, _) = asked(&plugin);
+    answer(&plugin, serial, 0);
+    house.next();
+}
+
 #[test]
 fn a_plugin_decides_and_one_that_says_nothing_of_use_is_not_waited_for() {
     let peek = Peek { bytes_max: 0, deadline_ms: 100 };
     let house = House::new(Rule::Plugin(peek), 3);
     (0..3).for_each(|place| house.serve(place));
-    let flags = SocketFlags::CLOEXEC;
-    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-    let (asking, plugin) = pair;
-    house.balancer.set_plugin(LISTENER, owner().own(asking)).unwrap();
+    let plugin = plugin_of(&house);
     for place in [2, 0, 2] {
         let _client = house.connect();
         let (serial, workers) = asked(&plugin);

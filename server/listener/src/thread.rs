@@ -52,14 +52,18 @@ pub fn serve(orders: &Orders, mut state: State, epoll: &OwnedFd) {
         let room = rustix::buffer::spare_capacity(&mut events);
         // Interrupted, it waits again.
         let _ = epoll::wait(epoll, room, timeout.as_ref());
-        let now = monotonic_ns();
-        for event in &events {
-            let (data, flags) = (event.data, event.flags);
-            state.attend(data.u64(), flags, &orders.bell, now);
-        }
+        // Orders come first: they hold for connections that were made after them. The bell is read
+        // before what it rings for is taken, so that what comes meanwhile rings again.
+        let _ = rustix::io::read(&orders.bell, &mut [0; 8]);
         let given = orders.take();
         let is_ordered = !given.is_empty();
         given.into_iter().for_each(|order| order(&mut state, monotonic_ns()));
+        let now = monotonic_ns();
+        state.take_accepted(now);
+        for event in &events {
+            let (data, flags) = (event.data, event.flags);
+            state.attend(data.u64(), flags, now);
+        }
         state.pass_time(now);
         for due in state.due_audits(now) {
             state.counted(&due, due.audit.open(), monotonic_ns());
@@ -96,13 +100,9 @@ impl State {
         ids.into_iter().filter_map(|id| Some((id, self.view(id, now_ns)?))).collect()
     }
 
-    fn attend(&mut self, token: u64, flags: EventFlags, bell: &OwnedFd, now_ns: u64) {
+    fn attend(&mut self, token: u64, flags: EventFlags, now_ns: u64) {
         match self.sources.get(&token).copied() {
             None => {}
-            Some(Source::Bell) => {
-                let _ = rustix::io::read(bell, &mut [0; 8]);
-                self.take_accepted(now_ns);
-            }
             // One that listens never says this, and would again and again while nothing is accepted.
             Some(Source::Socket(id)) if flags.contains(EventFlags::HUP) => {
                 self.drop_socket(id, token);
