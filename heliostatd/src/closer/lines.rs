@@ -1,12 +1,12 @@
 //! Who closes next, and whose share of the threads is used up: a line for each holder, in turn.
 
-use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::pool::thread_shares;
+use heliostat_server_loop::pool_lines;
 use heliostat_service_grant::{Holder, Quota, Shares, Used};
 
 use super::CLOSERS_MAX;
@@ -28,15 +28,11 @@ pub struct Item {
 
 /// What waits, and whose threads are away with one.
 pub struct Lines {
-    lines: HashMap<Holder, VecDeque<Item>>,
-    /// Holders with a line, whose turn it is first.
-    turns: VecDeque<Holder>,
+    waiting: pool_lines::Lines<Item>,
     /// Those that others still use.
     used: Vec<Item>,
     /// When these were last looked at.
     looked: Option<Instant>,
-    /// Threads that are away.
-    away: Quota,
     /// Descriptors that are not closed yet.
     open: Quota,
 }
@@ -44,11 +40,9 @@ pub struct Lines {
 impl Default for Lines {
     fn default() -> Self {
         Lines {
-            lines: HashMap::new(),
-            turns: VecDeque::new(),
+            waiting: pool_lines::Lines::new(closers()),
             used: Vec::new(),
             looked: None,
-            away: Quota::new(closers()),
             open: Quota::new(Shares::whole(u64::MAX)),
         }
     }
@@ -58,51 +52,28 @@ impl Lines {
     /// Puts a descriptor in its holder's line.
     pub fn push(&mut self, item: Item) {
         self.open.take_anyway(item.holder, 1);
-        self.line_up(item);
-    }
-
-    fn line_up(&mut self, item: Item) {
-        let line = self.lines.entry(item.holder).or_default();
-        if line.is_empty() {
-            self.turns.push_back(item.holder);
-        }
-        line.push_back(item);
+        self.waiting.push(item.holder, item);
     }
 
     /// The next one that nobody uses any more and whose holder may have a thread, which is away from
     /// now on. Whoever has had its turn is the last.
     pub fn take(&mut self, now: Instant) -> Option<Item> {
         self.look(now);
-        for _ in 0..self.turns.len() {
-            let holder = self.turns.pop_front()?;
-            let found = if self.away.take(holder, 1).is_ok() { self.take_of(holder) } else { None };
-            if self.lines.get(&holder).is_some_and(|line| !line.is_empty()) {
-                self.turns.push_back(holder);
-            } else {
-                self.lines.remove(&holder);
+        let used = &mut self.used;
+        self.waiting.take(|line| {
+            while let Some(item) = line.pop_front() {
+                if Arc::strong_count(&item.fd) == 1 {
+                    return Some(item);
+                }
+                used.push(item);
             }
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-
-    /// The first of a line that nobody uses any more; without one the thread stays.
-    fn take_of(&mut self, holder: Holder) -> Option<Item> {
-        while let Some(item) = self.lines.get_mut(&holder).and_then(VecDeque::pop_front) {
-            if Arc::strong_count(&item.fd) == 1 {
-                return Some(item);
-            }
-            self.used.push(item);
-        }
-        self.away.give_back(holder, 1);
-        None
+            None
+        })
     }
 
     /// A thread is back.
     pub fn closed(&mut self, holder: Holder) {
-        self.away.give_back(holder, 1);
+        self.waiting.is_back(holder);
         self.open.give_back(holder, 1);
     }
 
@@ -127,7 +98,7 @@ impl Lines {
         let (used, free): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|item| Arc::strong_count(&item.fd) > 1);
         self.used = used;
-        free.into_iter().for_each(|item| self.line_up(item));
+        free.into_iter().for_each(|item| self.waiting.push(item.holder, item));
     }
 }
 
@@ -179,16 +150,5 @@ mod tests {
         assert_eq!(taken(&mut lines, Holder::user(1)), 1);
         lines.closed(sealed);
         assert_eq!(taken(&mut lines, sealed), 1);
-    }
-
-    #[test]
-    fn everybody_has_a_turn() {
-        let mut lines = Lines::default();
-        (0..3).for_each(|_| lines.push(item(Holder::user(1))));
-        lines.push(item(Holder::user(2)));
-        let turns: Vec<_> =
-            std::iter::from_fn(|| lines.take(Instant::now())).map(|item| item.holder.uid).collect();
-        assert_eq!(turns, [1, 2, 1, 1]);
-        assert!(lines.lines.is_empty() && lines.turns.is_empty());
     }
 }

@@ -1,8 +1,9 @@
 //! Whose socket is examined next: a line for each holder, in turn, each of a bounded length.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use heliostat_server_loop::pool::thread_shares;
+use heliostat_server_loop::pool_lines;
 use heliostat_service_grant::{Exceeded, Holder, Quota, Shares, Used};
 
 use super::{Shown, THREADS_MAX};
@@ -12,61 +13,34 @@ const SHOWN: Shares = Shares { all: 2048, reserve: 512, user: 512, trusted: 1024
 
 /// What waits, and whose threads are away with one.
 pub struct Lines {
-    lines: HashMap<Holder, VecDeque<Shown>>,
-    /// Holders with a line, whose turn it is first.
-    turns: VecDeque<Holder>,
-    /// Threads that are away.
-    away: Quota,
+    waiting: pool_lines::Lines<Shown>,
     /// Sockets that wait, or hang.
     shown: Quota,
 }
 
 impl Default for Lines {
     fn default() -> Self {
-        Lines {
-            lines: HashMap::new(),
-            turns: VecDeque::new(),
-            away: Quota::new(thread_shares(THREADS_MAX as u64)),
-            shown: Quota::new(SHOWN),
-        }
+        let threads = thread_shares(THREADS_MAX as u64);
+        Lines { waiting: pool_lines::Lines::new(threads), shown: Quota::new(SHOWN) }
     }
 }
 
 impl Lines {
     /// Puts a socket in its holder's line.
     pub fn push(&mut self, shown: Shown) -> Result<(), Exceeded> {
-        let holder = shown.holder;
-        self.shown.take(holder, 1)?;
-        let line = self.lines.entry(holder).or_default();
-        if line.is_empty() {
-            self.turns.push_back(holder);
-        }
-        line.push_back(shown);
+        self.shown.take(shown.holder, 1)?;
+        self.waiting.push(shown.holder, shown);
         Ok(())
     }
 
     /// The next one whose holder may have a thread, which is away from now on.
     pub fn take(&mut self) -> Option<Shown> {
-        for _ in 0..self.turns.len() {
-            let holder = self.turns.pop_front()?;
-            let may = self.away.take(holder, 1).is_ok();
-            let line = self.lines.get_mut(&holder);
-            let found = line.filter(|_| may).and_then(VecDeque::pop_front);
-            if self.lines.get(&holder).is_some_and(|line| !line.is_empty()) {
-                self.turns.push_back(holder);
-            } else {
-                self.lines.remove(&holder);
-            }
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
+        self.waiting.take(VecDeque::pop_front)
     }
 
     /// A thread is back.
     pub fn done(&mut self, holder: Holder) {
-        self.away.give_back(holder, 1);
+        self.waiting.is_back(holder);
         self.shown.give_back(holder, 1);
     }
 

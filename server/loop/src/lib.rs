@@ -30,6 +30,7 @@ mod operations;
 mod parts;
 mod payload;
 pub mod pool;
+pub mod pool_lines;
 mod server;
 mod service;
 mod session;
