@@ -115,7 +115,9 @@ class Cluster:
         # Names of segments of its log are 24 hexadecimal digits.
         env = environment(self.way, "?" * 24, self.folder)
         self.server = self.run(WAYS[self.way], [tool("postgres"), "-D", data, *given], env=env)
-        kernel_view.wait_listening(port, self.server.process, 120)
+        # It listens before it has looked at what it has.
+        asked = [tool("pg_isready"), "-q", *self.at(port)]
+        kernel_view.wait_until(lambda: self.run(Side.PLAIN, asked).wait(60) == 0, 120, "PostgreSQL")
         query = "CREATE TABLE kept (number bigserial PRIMARY KEY, filler text)"
         self.ended(self.run(Side.PLAIN, [tool("psql"), *self.at(port), "-c", query, "postgres"]))
         return port

@@ -27,14 +27,16 @@ mod epoll;
 mod flush;
 mod moves;
 mod names;
+mod status;
 
-pub use direct::{identity, open_direct, reopen_direct};
+pub use direct::{open_direct, reopen_direct};
 pub use epoll::{epoll_create, epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
 pub use flush::{
     birth, file_system, flush, flush_folder, offset, path_of, reopen_for_reading, Birth,
 };
 pub use moves::{lseek, pread, recv_many, recv_pieces, send_many, send_pieces};
 pub use names::rename_new;
+pub use status::{identity, inode, is_regular_file, mode_and_bytes};
 
 /// recv(2) into `buffer`.
 pub fn recv(fd: i32, buffer: &mut [u8], flags: i32) -> Answer {
@@ -76,14 +78,6 @@ pub fn shutdown(fd: i32, how: i32) -> Answer {
 /// fcntl(2) with an integer argument.
 pub fn fcntl(fd: i32, command: i32, argument: usize) -> Answer {
     call!(fcntl, fd, command, argument)
-}
-
-/// Mode and length of what is open there, as fstat(2) has them.
-pub fn mode_and_bytes(fd: i32) -> Option<(u32, u64)> {
-    // SAFETY: all-zero bytes are a valid `stat`.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    call!(fstat, fd, &mut stat as *mut libc::stat).ok()?;
-    Some((stat.st_mode, stat.st_size as u64))
 }
 
 /// True when somebody, this process perhaps, has a record lock on the file (fcntl(2), F_SETLK).
@@ -239,14 +233,6 @@ pub fn peer_address(fd: i32) -> Option<SocketAddr> {
     address.parse()
 }
 
-/// Inode number of the open file, the kernel's own name of a socket.
-pub fn inode(fd: i32) -> Option<u64> {
-    // SAFETY: all-zero bytes are a valid `stat`.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    call!(fstat, fd, &mut stat as *mut libc::stat).ok()?;
-    Some(stat.st_ino)
-}
-
 /// Bytes of storage that the open file takes: for a memfd, of memory.
 pub fn bytes_allocated(fd: i32) -> Option<u64> {
     // SAFETY: all-zero bytes are a valid `stat`.
@@ -320,14 +306,6 @@ pub fn keep_only(kept: &mut [i32]) {
         }
         first = fd.saturating_add(1);
     }
-}
-
-/// True for an ordinary file.
-pub fn is_regular_file(fd: i32) -> bool {
-    // SAFETY: all-zero bytes are a valid `stat`.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    call!(fstat, fd, &mut stat as *mut libc::stat).is_ok()
-        && stat.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
 /// True when `ip` is an address of this network namespace: a datagram socket can be bound to it.

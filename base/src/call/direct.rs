@@ -23,16 +23,9 @@ pub fn reopen_direct(fd: i32) -> Result<OwnedFd, Errno> {
     open_direct(&name)
 }
 
-/// Which file is open there: its device and its number on that.
-pub fn identity(fd: i32) -> Option<(u64, u64)> {
-    // SAFETY: all-zero bytes are a valid `stat`.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    call!(fstat, fd, &mut stat as *mut libc::stat).ok()?;
-    Some((stat.st_dev, stat.st_ino))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::identity;
     use super::*;
     use std::os::fd::AsRawFd;
 
@@ -54,6 +47,5 @@ mod tests {
         }
         assert_eq!(reopen_direct(writer.as_raw_fd()).err(), Some(Errno(libc::EBADF)));
         assert_eq!(reopen_direct(-1).err(), Some(Errno(libc::EBADF)));
-        assert_eq!(identity(-1), None);
     }
 }

@@ -186,6 +186,10 @@ pub fn ask(fd: i32, is_data: bool) -> Asked {
         return Asked::Failed(errno);
     }
     let _critical = Critical::enter();
+    if worth::is_left(fd) {
+        report::count_unheld(Unheld::Unprofitable);
+        return Asked::Kernel;
+    }
     let mut room = [0u8; names::PATH_BYTES_MAX];
     let Some((path, is_detecting)) = names::durable_path(fd, &mut room) else {
         return Asked::Kernel;

@@ -24,6 +24,14 @@ impl<T: Copy> Recent<T> {
         Self { list: [none; FILES_MAX], clock: 0, new }
     }
 
+    /// What is known of one, if anything is.
+    pub fn known(&mut self, identity: (u64, u64)) -> Option<&mut T> {
+        let place = self.list.iter_mut().find(|place| place.identity == identity)?;
+        self.clock += 1;
+        place.used_at = self.clock;
+        Some(&mut place.what)
+    }
+
     /// What is known of one.
     pub fn of(&mut self, identity: (u64, u64)) -> &mut T {
         let known = self.list.iter().position(|place| place.identity == identity);

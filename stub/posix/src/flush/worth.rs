@@ -7,10 +7,10 @@
 //! after that is one of its folder too.
 
 use heliostat_abi::code::{Unheld, Unlogged};
-use heliostat_base::clock;
 use heliostat_base::lock::Lock;
-use heliostat_base::sync::AtomicU64;
 use heliostat_base::sync::Ordering::Relaxed;
+use heliostat_base::sync::{AtomicBool, AtomicU64};
+use heliostat_base::{call, clock};
 
 use super::recent::Recent;
 use crate::thread::Critical;
@@ -22,21 +22,40 @@ const VAIN_MAX: u32 = JUDGED * 3 / 4;
 const OVERWRITTEN_MAX: u32 = JUDGED / 8;
 /// Of so many flushes that the log could have taken, how many first ones have it left alone: a half.
 const FIRST_MAX: u32 = JUDGED / 2;
-/// Flushes until it is tried again: what a trial costs is a small part of them.
+/// Flushes until it is tried again: what a trial costs is a small part of them. After each trial in
+/// vain they are twice as many, up to the last.
 const LEFT_FOR: u32 = 1024;
+const LEFT_FOR_MAX: u32 = 64 * LEFT_FOR;
 /// A wait so soon after a flush was asked for has left no time that was gained.
 const SOON_NS: u64 = 100_000;
 
 /// When the flush was asked for that nothing was held back for, and nothing has waited for, yet; or 0.
 static ASKED_AT: AtomicU64 = AtomicU64::new(0);
+/// Whether any file was ever left: only then is one looked for before its name.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 static FILES: Lock<Files> = Lock::new(Files { recent: Recent::new(File::NEW), last: (0, 0) });
 
 /// May this flush be held back for? Counts it.
 pub fn judge(identity: (u64, u64)) -> Result<(), Unheld> {
     match FILES.lock().recent.of(identity).is_left() {
-        true => Err(Unheld::Unprofitable),
+        true => {
+            HAS_LEFT.store(true, Relaxed);
+            Err(Unheld::Unprofitable)
+        }
         false => Ok(()),
     }
+}
+
+/// Is this file left, which the kernel's table says cheaper than its name? Counts the flush where it is.
+#[inline]
+pub fn is_left(fd: i32) -> bool {
+    HAS_LEFT.load(Relaxed) && call::identity(fd).is_some_and(is_known_as_left)
+}
+
+fn is_known_as_left(identity: (u64, u64)) -> bool {
+    let mut files = FILES.lock();
+    let known = files.recent.known(identity);
+    known.is_some_and(|file| file.left > 0 && file.is_left())
 }
 
 /// May the file have entries in the log?
@@ -131,10 +150,13 @@ struct File {
     /// Flushes that are the kernel's from now on, or not the log's.
     left: u32,
     left_by_log: u32,
+    /// How many they are when it is left the next time.
+    left_next: u32,
 }
 
 impl File {
-    const NEW: Self = Self { asked: 0, vain: 0, overwritten: 0, left: 0, left_by_log: 0 };
+    const NEW: Self =
+        Self { asked: 0, vain: 0, overwritten: 0, left: 0, left_by_log: 0, left_next: LEFT_FOR };
 
     fn is_left(&mut self) -> bool {
         if self.left > 0 {
@@ -145,7 +167,8 @@ impl File {
         if self.asked > JUDGED {
             let (is_vain, is_over) = (self.vain >= VAIN_MAX, self.overwritten >= OVERWRITTEN_MAX);
             (self.asked, self.vain, self.overwritten) = (1, 0, 0);
-            self.left = if is_vain { LEFT_FOR } else { 0 };
+            self.left = if is_vain { self.left_next } else { 0 };
+            self.left_next = if is_vain { LEFT_FOR_MAX.min(self.left_next * 2) } else { LEFT_FOR };
             self.left_by_log = if is_over { LEFT_FOR } else { self.left_by_log };
             return is_vain;
         }
@@ -172,6 +195,21 @@ mod tests {
         }
         assert!((0..=LEFT_FOR).all(|_| file.is_left()));
         assert!((0..JUDGED).all(|_| !file.is_left()), "tried again");
+        assert!(!file.is_left(), "it has been worth it this time");
+    }
+
+    #[test]
+    fn after_each_trial_in_vain_a_file_is_left_for_longer() {
+        let mut file = File::NEW;
+        for turn in 0..10 {
+            while !file.is_left() {
+                file.vain += 1;
+            }
+            let flushes = (1..).take_while(|_| file.is_left()).count() as u32;
+            assert_eq!(flushes, LEFT_FOR_MAX.min(LEFT_FOR << turn));
+            // The one that was not left is of the next trial.
+            file.vain += 1;
+        }
     }
 
     #[test]
