@@ -171,9 +171,9 @@ def test_comments_bars_and_code_are_no_words():
     assert documents.judge_text("a.md", f"```text\n{'word ' * 500}\n```") == []
 
 
-def test_page_of_promises_of_3001_words_is_refused():
-    assert documents.judge_promises("word " * 3001)
-    assert documents.judge_promises("word " * 3000) == []
+def test_page_of_promises_of_3101_words_is_refused():
+    assert documents.judge_promises("word " * 3101)
+    assert documents.judge_promises("word " * 3100) == []
 
 
 @pytest.mark.parametrize("reason", ["", " as above", " checked"])
