@@ -164,5 +164,5 @@ def postgres(bench: Bench, disk: str) -> list[Result]:
             found += compared(bench, f"PostgreSQL, {clients} {plural}", samples, (RATE,))
         for cluster, _ in clusters.values():
             cluster.server.kill(signal.SIGINT)
-            cluster.server.process.wait()
+            cluster.server.wait(60)
         return found

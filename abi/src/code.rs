@@ -88,6 +88,8 @@ numbered! {
         SocketSessions = 105 => "sessions whose socket operations are delegated",
         Sockets = 106 => "sockets of delegated operations",
         CarriedConnections = 108 => "connections carried by the network service",
+        NetworkLoops = 109 => "loops of the network service",
+        LoopOrders = 110 => "orders that one loop of the network service is behind",
         ConfinedNames = 107 => "folders and addresses of a confined session",
         SharedListeners = 95 => "shared listeners",
         ListenerWorkers = 96 => "workers of shared listeners",
@@ -217,7 +219,7 @@ numbered! {
         Shortened = 13 => "the file has become shorter",
         InHandler = 14 => "a signal handler asked",
         NoArea = 15 => "the log's area cannot be had: no control plane, no store, or it is not granted",
-        Overwritten = 16 => "the file is overwritten in place again and again, so a log gains nothing",
+        Overwritten = 16 => "the file is overwritten in place again and again, or the log emptied as often as it is used, so it gains nothing",
     }
 }
 

@@ -32,7 +32,7 @@ Figures 4 and 8 to 20 of *Solros: a data-centric operating system architecture f
 | Solros | *lean*: operations on rings, answered by the control plane's loops (docs/lean.md) |
 | the host alone | *host*: the kernel's own calls, of an ordinary process: a bound, not a rival |
 
-So what a bus costs is not in these figures; what is saved in system calls, copies, messages and stacks is. The measuring clients run on the same cores: with two cores there is no core of one's own for anybody, and a lean worker's wait for its loop is a switch between processes. Ratios carry over, absolute figures do not.
+So what a bus costs is not in these figures; what is saved in system calls, copies, messages and stacks is. The workers of these figures run on any core (`--cores none`), and the measuring clients on the same cores: with two cores there is no core of one's own for anybody, and a lean worker's wait for its loop is a switch between processes. Ratios carry over, absolute figures do not.
 """
 
 

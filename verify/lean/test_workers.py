@@ -175,8 +175,12 @@ def test_workers_run_on_their_cores(harness, built, how):
     start(harness, ["--workers", str(count), "--unsealed", *words], "/bin/sleep", "600")
     kernel_view.wait_until(lambda: len(sleepers(harness)) == count, 30, "workers")
     found = sorted(sorted(os.sched_getaffinity(pid)) for pid in sleepers(harness))
-    one_each = sorted([own[number % len(own)]] for number in range(count))
-    assert found == {"": one_each, "none": [own] * count}.get("".join(how[1:]), [own[-1:]] * count)
+    if how:
+        assert found == ([own] * count if how[1] == "none" else [own[-1:]] * count)
+        return
+    # A core each, beginning at any: those of another command begin elsewhere.
+    counts = [found.count([core]) for core in own]
+    assert sum(counts) == count and max(counts) - min(counts) <= 1, found
 
 
 def test_a_core_that_a_worker_cannot_have_is_said(harness, built):

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,26 +81,37 @@ def test_every_query_has_rows(made):
 def psql(tmp_path):
     """Asks a PostgreSQL of the test's own."""
     folder = Path("/dev/shm") / f"helio-tpch-{os.getpid()}"
-    folder.mkdir(mode=0o700)
-    shutil.chown(folder, USER, USER)
-    become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "--"]
-    subprocess.run([*become, POSTGRES / "initdb", "-D", folder, "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"], check=True, capture_output=True, cwd="/")
     port = kernel_view.free_port()
-    settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off", "port": port}
-    given = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    server = subprocess.Popen([*become, POSTGRES / "postgres", "-D", folder, *given], cwd="/", stderr=subprocess.DEVNULL)
 
     def ask(*words: object) -> str:
         place = ["-h", "127.0.0.1", "-p", str(port), "-U", USER, "-v", "ON_ERROR_STOP=1"]
         return subprocess.run(["psql", "-q", "--csv", "-t", *place, *words], check=True, capture_output=True, text=True, timeout=120).stdout
 
+    folder.mkdir(mode=0o700)
+    server = None
     try:
+        shutil.chown(folder, USER, USER)
+        become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "--"]
+        subprocess.run([*become, POSTGRES / "initdb", "-D", folder, "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"], check=True, capture_output=True, cwd="/")
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off", "port": port}
+        given = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        server = subprocess.Popen([*become, POSTGRES / "postgres", "-D", folder, *given], cwd="/", stderr=subprocess.DEVNULL)
         kernel_view.wait_listening(port, server, 60)
         yield ask
     finally:
-        server.terminate()
-        server.wait()
+        if server is not None:
+            end(server)
         shutil.rmtree(folder)
+
+
+def end(server: subprocess.Popen) -> None:
+    """Has the server end without waiting for its clients, and ends it where it does not."""
+    server.send_signal(signal.SIGINT)
+    try:
+        server.wait(60)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
 
 
 def is_same(told: str, value: object) -> bool:

@@ -135,7 +135,8 @@ fn remove_from(above: &OwnedFd, name: &str) -> io::Result<()> {
 const FOLDER: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The folder of a control group of version 2; any other is refused, and a path with links.
+/// The folder of a control group of version 2; any other is refused, and a path with links as far as the
+/// kernel can be asked for that.
 fn open_group(path: &str) -> io::Result<OwnedFd> {
     let folder = open_folder(path)?;
     match rustix::fs::fstatfs(&folder)?.f_type as u64 {
@@ -146,7 +147,8 @@ fn open_group(path: &str) -> io::Result<OwnedFd> {
 
 fn open_folder(path: &str) -> io::Result<OwnedFd> {
     match rustix::fs::openat2(CWD, path, FOLDER, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // A container's filter, or a kernel that has no such call.
+        // A container's filter, or a kernel that has no such call: only the last name may be no link
+        // then, and those in the middle are followed.
         Err(Errno::NOSYS | Errno::PERM) => {
             Ok(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?)
         }

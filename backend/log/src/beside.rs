@@ -37,7 +37,7 @@ pub struct LogReader {
     at: Position,
     generation: u32,
     ahead: Lookahead,
-    kept: u64,
+    longest_kept: u64,
     /// What lies before it is durable.
     durable: u64,
 }
@@ -57,14 +57,14 @@ impl LogReader {
     pub fn open(device: Box<dyn Device>, area: Area) -> Result<LogReader, LogError> {
         let (channel, header) = recovery::open_to_read(device, area)?;
         let (at, durable) = (header.begin, header.end.at);
-        let (generation, ahead, kept) = (0, Lookahead::default(), u64::MAX);
-        Ok(LogReader { channel, header, at, generation, ahead, kept, durable })
+        let (generation, ahead, longest_kept) = (0, Lookahead::default(), u64::MAX);
+        Ok(LogReader { channel, header, at, generation, ahead, longest_kept, durable })
     }
 
     /// Refuses an entry with a longer payload, unread: of a log that somebody has made who is not trusted.
     #[must_use]
     pub fn at_most(self, payload: u64) -> LogReader {
-        LogReader { kept: payload, ..self }
+        LogReader { longest_kept: payload, ..self }
     }
 
     /// The header block that was read last.
@@ -234,7 +234,11 @@ impl LogReader {
     }
 
     fn rules(&self) -> Rules {
-        Rules { seed: self.header.seed(), longest: self.header.longest.into(), kept: self.kept }
+        Rules {
+            seed: self.header.seed(),
+            longest: self.header.longest.into(),
+            longest_kept: self.longest_kept,
+        }
     }
 
     /// Reads the header blocks again.

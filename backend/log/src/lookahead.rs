@@ -10,7 +10,7 @@ pub(crate) struct Rules {
     pub(crate) seed: Seed,
     pub(crate) longest: u64,
     /// Who reads keeps no longer payload in memory, whatever the log's writer may have done.
-    pub(crate) kept: u64,
+    pub(crate) longest_kept: u64,
 }
 
 /// Bytes from a position on.
@@ -42,8 +42,8 @@ impl Lookahead {
             Err(broken) => return Ok(Err(broken)),
         };
         let found = u64::from(header.length);
-        if found > rules.kept {
-            return Err(LogError::TooLong { found, limit: rules.kept });
+        if found > rules.longest_kept {
+            return Err(LogError::TooLong { found, limit: rules.longest_kept });
         }
         let bytes = ENTRY_BYTES + found;
         let whole = self.slice(place.at, bytes, limit, fetch)?;

@@ -35,8 +35,8 @@ impl Pace {
     pub(crate) fn count(&mut self, took: Duration, alone: bool) {
         self.since = if alone { 0 } else { self.since.saturating_add(1) };
         if alone {
-            let counted = took.min(self.overlap_from * COUNTED_MOST);
-            self.takes = (self.takes * 7 + counted) / 8;
+            let counted = took.min(self.overlap_from.saturating_mul(COUNTED_MOST));
+            self.takes = self.takes.saturating_mul(7).saturating_add(counted) / 8;
         }
     }
 
@@ -74,6 +74,14 @@ mod tests {
             pace.count(if is_alone { LIMIT / 5 } else { LIMIT * 4 }, is_alone);
         }
         assert!(!pace.overlaps() && alone > ALONE_EVERY, "{alone}");
+    }
+
+    #[test]
+    fn with_the_longest_limit_none_overlap() {
+        let mut pace = Pace::new(Duration::MAX);
+        (0..50).for_each(|_| pace.count(LIMIT, true));
+        (0..50).for_each(|_| pace.count(Duration::MAX, true));
+        assert!(!pace.overlaps());
     }
 
     #[test]

@@ -25,18 +25,18 @@ pub struct Reader {
     at: Position,
     generation: u32,
     ahead: Lookahead,
-    kept: u64,
+    longest_kept: u64,
 }
 
 impl Reader {
     pub(crate) fn new(core: Arc<Core>, at: Position) -> Reader {
-        Reader { core, at, generation: 0, ahead: Lookahead::default(), kept: u64::MAX }
+        Reader { core, at, generation: 0, ahead: Lookahead::default(), longest_kept: u64::MAX }
     }
 
     /// Refuses an entry with a longer payload, unread: of a log that somebody has made who is not trusted.
     #[must_use]
     pub fn at_most(self, payload: u64) -> Reader {
-        Reader { kept: payload, ..self }
+        Reader { longest_kept: payload, ..self }
     }
 
     /// Where the next entry begins.
@@ -70,7 +70,8 @@ impl Reader {
     /// Goes one entry on; none where it was a filler.
     fn next_below(&mut self, end: u64) -> Result<Option<Entry>, LogError> {
         let (position, core) = (self.at, self.core.clone());
-        let rules = Rules { seed: core.seed, longest: core.longest, kept: self.kept };
+        let rules =
+            Rules { seed: core.seed, longest: core.longest, longest_kept: self.longest_kept };
         let mut fetch = |from, until, into: &mut Vec<u8>| {
             core.with_driver(|driver| driver.read(from, until, into))
         };

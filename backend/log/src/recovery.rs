@@ -143,8 +143,8 @@ fn check_area(header: &Header, layout: Layout) -> Result<(), LogError> {
 
 /// Goes from the recorded end to the first place where there is no next entry.
 fn find_end(channel: &mut Channel, header: &Header, mutant: Mutant) -> Result<Position, LogError> {
-    let (longest, kept) = (header.longest.into(), 0);
-    let rules = Rules { seed: header.seed(), longest, kept };
+    let (longest, longest_kept) = (header.longest.into(), 0);
+    let rules = Rules { seed: header.seed(), longest, longest_kept };
     let limit = channel.layout().limit(header.begin).min(POSITION_MAX);
     let (mut end, mut ahead) = (header.end, Lookahead::default());
     let mut fetch = |from, until, into: &mut Vec<u8>| channel.read(from, until, into);

@@ -39,6 +39,9 @@ pub fn is_regular_file(fd: i32) -> bool {
 }
 
 fn status(fd: i32, wanted: u32) -> Option<Status> {
+    if fd < 0 {
+        return None; // AT_FDCWD would be a folder.
+    }
     match by_statx(fd, wanted) {
         Err(Errno(libc::EBADF)) => None,
         // Before Linux 6.11 it wants a path, and a filter may not know it. Asking for the times costs nothing there.
@@ -97,7 +100,10 @@ mod tests {
     fn what_is_no_file_is_none_and_what_is_not_open_is_nothing() {
         let (end, _other) = std::io::pipe().expect("a pipe");
         assert!(inode(end.as_raw_fd()).is_some() && !is_regular_file(end.as_raw_fd()));
-        assert_eq!((identity(-1), mode_and_bytes(-1)), (None, None));
+        assert_eq!(
+            (identity(-1), identity(libc::AT_FDCWD), mode_and_bytes(-1)),
+            (None, None, None)
+        );
         assert!(!is_regular_file(-1));
     }
 }

@@ -122,10 +122,10 @@ HL_FN int hl_fetch_slots(hl_lean *lean, hl_fetch *each, uint32_t count)
     }
 }
 
-/* Asks that files be read, HL_FETCHES at most, with one bell: 0, -EINVAL for more, or -ESHUTDOWN. Each
- * has to be ended, with hl_fetch_end. Any number of threads may do so at once. One that asks for more
- * before it has ended these waits while it keeps slots: then all threads together have fewer than
- * HL_SLOTS under way, or they might wait for each other. */
+/* Asks that files be read, HL_FETCHES at most, with one bell: 0, -EINVAL for more, -ENOTSUP for a worker
+ * without files, or -ESHUTDOWN. Unless it fails, each has to be ended, with hl_fetch_end. Any number of
+ * threads may do so at once. One that asks for more before it has ended these waits while it keeps slots:
+ * then all threads together have fewer than HL_SLOTS under way, or they might wait for each other. */
 HL_FN int hl_fetch_begin(hl_lean *lean, hl_fetch *each, uint32_t count)
 {
     hl_operation asked[8];

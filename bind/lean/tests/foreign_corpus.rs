@@ -23,6 +23,7 @@ fn whatever_a_host_writes_is_taken_or_refused() {
         let files = files(&format!("lean_{target}"));
         assert!(files.len() >= 5, "{target}: {} inputs", files.len());
         let output = Command::new(&program).arg(target).args(files).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{target}: {}\n{told}", output.status);
     }
 }

@@ -33,7 +33,8 @@ pub struct CoprocessorArguments {
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub workers: u32,
     /// Cores of the workers, by turns: one worker on each of 2,4-6; none: wherever the kernel puts
-    /// them. If nothing is said, on each core that applications may use.
+    /// them. If nothing is said, a lone worker likewise, and several by turns on each core that
+    /// applications may use.
     #[arg(long, value_name = "LIST|none")]
     pub cores: Option<String>,
     /// Memory of each worker for payload, as 64M.

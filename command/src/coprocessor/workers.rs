@@ -42,6 +42,9 @@ pub(super) fn run(
     reach: &Reach,
     cores: &[usize],
 ) -> Result<u8, Fault> {
+    // A lone worker is pinned only where a list says so: the kernel knows which core is idle.
+    let is_free = arguments.workers < 2 && arguments.cores.is_none();
+    let cores: &[usize] = if is_free { &[] } else { cores };
     let mut workers = Vec::new();
     for number in 0..arguments.workers {
         // Those that were started end with this process, should one not be had.

@@ -121,6 +121,8 @@ impl Daemon {
                 let pid = self.session(id)?.peer.pid;
                 if self.services.cores.is_parted() {
                     self.tell_cores(Order::Keep(pid));
+                    // Looked at before it has said so, its threads are not in the journal.
+                    self.place_soon(pid);
                 }
             }
         }
@@ -253,17 +255,29 @@ impl Daemon {
 
     fn take_cores_event(&mut self, event: Event) {
         match event {
-            Event::Parted(Ok(parted)) => {
-                let (_, partition, applied) = &parted;
+            Event::Parted(Ok((all, partition, applied, refused))) => {
                 info!(%partition, placed = applied.placed, left = applied.left, "cores are parted");
-                self.settle_cores(Some(parted));
+                self.note_not_undone(refused);
+                self.settle_cores(Some((all, partition, applied)));
             }
             Event::Parted(Err(fault)) => {
-                error!(?fault, "cores are not parted: the journal cannot be written");
+                error!(?fault, "cores are not parted: the journal cannot be read or written");
                 self.services.cores.failed = Some(format!("the journal: {fault:?}"));
                 self.settle_cores(None);
             }
-            Event::Reset(Ok(undone)) => self.took_back(undone),
+            Event::Recovered(Ok(undone)) => {
+                self.took_back(undone);
+                self.services.cores.recovered = Some(undone);
+            }
+            // An order that waits already tries once more, and says how that went.
+            Event::Recovered(Err(fault)) => {
+                error!(?fault, "what was left is not undone: the journal cannot be read or ended");
+                self.services.cores.failed = Some(format!("the journal: {fault:?}"));
+            }
+            Event::Reset(Ok(undone)) => {
+                self.took_back(undone);
+                self.settle_cores(None);
+            }
             Event::Reset(Err(fault)) => {
                 error!(?fault, "the journal of cores cannot be read or ended");
                 self.services.cores.failed = Some(format!("the journal: {fault:?}"));
@@ -285,16 +299,16 @@ impl Daemon {
             error!(%unreadable, "what cores were parted like cannot be told: it was forgotten");
         }
         info!(?undone, "cores are not parted any more");
-        if undone.refused > 0 {
-            warn!(undone.refused, "what the system refused to take back is tried again later");
+        self.note_not_undone(undone.refused);
+    }
+
+    /// Undoing went well, but for so much that the system refused.
+    fn note_not_undone(&mut self, refused: usize) {
+        if refused > 0 {
+            warn!(refused, "what the system refused to take back is tried again later");
         }
-        self.services.cores.refused = undone.refused;
-        if self.services.cores.is_busy() {
-            self.settle_cores(None);
-        } else {
-            // Nobody has asked: it was left by a crash.
-            self.services.cores.recovered = Some(undone);
-        }
+        self.services.cores.refused = refused;
+        self.services.cores.failed = None;
     }
 
     /// An order has ended: everybody is told how cores are parted now.

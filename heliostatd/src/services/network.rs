@@ -21,7 +21,7 @@ use heliostat_abi::stream::{channel, delegated};
 use heliostat_backend_tcp::{Facts, Verdict};
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_control::config::{Config, When};
-use heliostat_server_network::{CarrierState, NewChannel, Order, RefusedShare};
+use heliostat_server_network::{CarrierState, NewChannel, NoLoop, Order, RefusedShare};
 use heliostat_service_grant::{Full, Holder};
 use rustix::net::{socketpair, AddressFamily, SocketFlags, SocketType};
 use serde_json::{json, Value};
@@ -32,7 +32,7 @@ use super::own_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::memory::ChannelMemory;
-use crate::refused::{full_of, refuse, Refused};
+use crate::refused::{full, full_of, refuse, Refused};
 use crate::state::network::CarriedChannel;
 
 /// The network service, in the table of services.
@@ -129,12 +129,12 @@ impl Daemon {
         let (may_start, holder) = (self.is_owner(id), self.holder(id)?);
         let loops = self.services.network.start(&config);
         if cores.is_empty() {
-            return loops.of(holder).map_err(|error| no_loop(&error));
+            return loops.of(holder).map_err(no_loop);
         }
         if !may_start && !cores.iter().all(|core| loops.has_core(*core)) {
             return Err(Code::Denied.into());
         }
-        loops.on_cores(holder, &cores).map_err(|error| no_loop(&error))
+        loops.on_cores(holder, &cores).map_err(no_loop)
     }
 
     /// Makes memory and link, and gives the loop its ends.
@@ -241,12 +241,15 @@ fn refused_json(refused: RefusedShare) -> Value {
 }
 
 /// Why a session gets no loop.
-fn no_loop(error: &std::io::Error) -> Refused {
-    if error.kind() == std::io::ErrorKind::QuotaExceeded {
-        return full_of(Thing::Channels, Side::User, 0);
+fn no_loop(why: NoLoop) -> Refused {
+    match why {
+        NoLoop::Full(exceeded) => full(Thing::NetworkLoops, exceeded),
+        NoLoop::Behind(orders) => full_of(Thing::LoopOrders, Side::Object, orders),
+        NoLoop::System(error) => {
+            error!(%error, "a loop of the network service cannot start");
+            Code::Internal.into()
+        }
     }
-    error!(%error, "a loop of the network service cannot start");
-    Code::Internal.into()
 }
 
 fn loop_json(state: &CarrierState) -> Value {

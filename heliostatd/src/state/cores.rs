@@ -46,8 +46,11 @@ pub enum Order {
 /// What the thread tells.
 #[expect(clippy::large_enum_variant, reason = "one for each order")]
 pub enum Event {
-    /// Cores are parted, or why they are not.
-    Parted(Result<(CpuMask, Partition, Applied), Fault>),
+    /// What a crash had left was undone, before any order.
+    Recovered(Result<Undone, Fault>),
+    /// Cores are parted, and how much of what was changed before could not be taken back; or why they
+    /// are not.
+    Parted(Result<(CpuMask, Partition, Applied, usize), Fault>),
     /// What was changed is undone.
     Reset(Result<Undone, Fault>),
     /// Programs were placed.
@@ -144,10 +147,9 @@ struct Work {
 
 impl Work {
     fn run(mut self, orders: &Receiver<Order>) {
-        if let Ok(undone) = undo(&mut self.system) {
-            if !undone.is_nothing() {
-                self.tell(Event::Reset(Ok(undone)));
-            }
+        match undo(&mut self.system) {
+            Ok(undone) if undone.is_nothing() => {}
+            undone => self.tell(Event::Recovered(undone)),
         }
         while let Ok(order) = orders.recv() {
             let event = match order {
@@ -176,16 +178,16 @@ impl Work {
         partition: Partition,
         generation: u32,
         rules: ProgramRules,
-    ) -> Result<(CpuMask, Partition, Applied), Fault> {
+    ) -> Result<(CpuMask, Partition, Applied, usize), Fault> {
         self.parted = None;
-        undo(&mut self.system)?;
+        let refused = undo(&mut self.system)?.refused;
         let all = allowed_here();
         let place = |program: &Program| place_of(&rules, program, &all, &partition);
         let group_name = self.name.clone();
         let orders = Orders { generation, all, partition, group_name, place: &place };
         let (journal, applied) = apply(&mut self.system, &orders)?;
         self.parted = Some(Parted { journal, applied, rules });
-        Ok((all, partition, applied))
+        Ok((all, partition, applied, refused))
     }
 
     fn place(&mut self) -> Result<Applied, Fault> {

@@ -15,6 +15,8 @@ const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
 const MODE_MISSING: u64 = 1;
 const UFFD_API: u64 = 0xaa;
 const PAGE: usize = 4096;
+/// Longest wait for a fault, which takes microseconds.
+const FAULT_WAIT_MS: i32 = 60_000;
 
 /// By which call.
 #[derive(Clone, Copy)]
@@ -30,7 +32,7 @@ pub struct LockHolder(Child);
 
 impl LockHolder {
     /// Holds the lock of a socket; none where nobody may. `test` is the one that calls
-    /// `hold_if_told`.
+    /// `hold_if_told`. Panics where somebody may, and the call does not come to hold it.
     pub fn of(socket: impl AsFd, by: By, test: &str) -> Option<LockHolder> {
         let word = match by {
             By::Option => "option",
@@ -44,9 +46,10 @@ impl LockHolder {
             .spawn()
             .unwrap();
         let told = BufReader::new(child.stdout.take().unwrap());
-        let holder = LockHolder(child);
+        let mut holder = LockHolder(child);
         let is_held = told.lines().map_while(Result::ok).any(|line| line.contains("is held"));
         if !is_held {
+            assert!(holder.0.wait().unwrap().success(), "the lock was not held");
             eprintln!("skipped: no userfaultfd here");
         }
         is_held.then_some(holder)
@@ -66,10 +69,20 @@ pub fn hold_if_told() {
     // SAFETY: takes no pointer: whoever started this ends it.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let Some((faults, page)) = page_without_answer() else { return };
-    std::thread::spawn(move || match word.as_str() {
-        "option" => attach_filter(page),
-        _ => receive_into(page),
+    std::thread::spawn(move || {
+        match word.as_str() {
+            "option" => attach_filter(page),
+            _ => receive_into(page),
+        }
+        // It has met no fault, or holds the lock no more.
+        std::process::exit(1);
     });
+    let mut heard = libc::pollfd { fd: faults, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one record that lives as long as the call.
+    unsafe { libc::poll(&mut heard, 1, FAULT_WAIT_MS) };
+    if heard.revents != libc::POLLIN {
+        std::process::exit(1);
+    }
     let mut message = [0u8; 32];
     // SAFETY: the room has as many bytes as are asked for.
     let told = unsafe { libc::read(faults, message.as_mut_ptr().cast(), message.len()) };
@@ -82,8 +95,10 @@ pub fn hold_if_told() {
 
 /// A page that is not there, and the descriptor that hears of faults in it.
 fn page_without_answer() -> Option<(i32, usize)> {
+    // Without O_NONBLOCK poll(2) says POLLERR (source: userfaultfd(2)).
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: takes no pointer.
-    let faults = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) } as i32;
+    let faults = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) } as i32;
     if faults < 0 {
         return None;
     }

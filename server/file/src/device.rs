@@ -242,21 +242,29 @@ impl Devices {
 
     /// The device of this number.
     pub fn of(&self, number: u64) -> Arc<Device> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = known.get(&number) {
-            return device.clone();
-        }
-        if known.len() >= DEVICES_MAX {
-            return self.others.clone();
-        }
-        let device = Arc::new(Device::new(Some(number), self.configured));
-        known.insert(number, device.clone());
-        device
+        let found = self.found(&self.lock(), number);
+        found.unwrap_or_else(|| {
+            // Without the lock, since it reads sysfs: of two that are made at once the first is kept.
+            let device = Arc::new(Device::new(Some(number), self.configured));
+            let mut known = self.lock();
+            let found = self.found(&known, number);
+            found.unwrap_or_else(|| known.entry(number).or_insert(device).clone())
+        })
+    }
+
+    /// The one that is known, or that stands for those for which there is no room.
+    fn found(&self, known: &HashMap<u64, Arc<Device>>, number: u64) -> Option<Arc<Device>> {
+        let is_full = known.len() >= DEVICES_MAX;
+        known.get(&number).or(is_full.then_some(&self.others)).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Device>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All of them, in order of number.
     pub fn all(&self) -> Vec<Arc<Device>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.lock();
         let mut all: Vec<_> = known.values().cloned().collect();
         all.sort_by_key(|device| device.number);
         all
@@ -312,6 +320,16 @@ mod tests {
             assert!(!devices.of(number).begin());
         }
         assert_eq!(devices.all().len(), DEVICES_MAX);
+    }
+
+    #[test]
+    fn threads_that_ask_at_once_have_the_same_device() {
+        let devices = Devices::new(None);
+        let begun = std::thread::scope(|scope| {
+            let asked: Vec<_> = (0..8).map(|_| scope.spawn(|| devices.of(7).begin())).collect();
+            asked.into_iter().map(|it| it.join().unwrap()).filter(|is| *is).count()
+        });
+        assert_eq!((begun, devices.all().len()), (1, 1));
     }
 
     #[test]

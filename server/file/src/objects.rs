@@ -50,7 +50,8 @@ fn insert(
     }
     let number = file.lease.map_or(0, |lease| engine.service.number(&lease));
     let (ahead, again) = (Ahead::default(), Again::default());
-    let window = memory_node::of(session.window.as_ptr());
+    // Where the device is nowhere in particular the window is not far, and the kernel is not asked.
+    let window = file.device.node.and_then(|_| memory_node::of(session.window.as_ptr()));
     let at_device = AtDevice::new(file.device.clone(), window);
     let opened = Opened { file, number, ahead, again, lock: None, at_device };
     session.objects.insert(opened).map_err(|_| libc::EMFILE)

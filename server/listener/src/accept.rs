@@ -1,178 +1,158 @@
-//! What comes: connections, their first bytes, a plug-in's words, and deadlines that pass.
+//! Connections that listening sockets have are taken, as many as there is room for.
 
-use heliostat_abi::listener::limits::PLUGIN_ASKED_MAX;
-use heliostat_abi::listener::rule::Peek;
-use heliostat_abi::listener::{Handed, Rule};
-use heliostat_abi::name::ObjectId;
-use heliostat_service_listener::{decides, Key};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use heliostat_abi::listener::Handed;
+use heliostat_abi::name::{NetAddress, ObjectId};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
+use rustix::net::getpeername;
+use tracing::{debug, warn};
 
+use crate::accepting::{Accepted, Accepting, Batch, ACCEPTED_MAX};
 use crate::closing::Foreign;
-use crate::held::{Awaited, Held};
-use crate::plugin::Heard;
+use crate::hand::PAUSE_NS;
+use crate::listener::Listening;
+use crate::plugin::Plugin;
 use crate::state::{Source, State};
 
-/// Words of a plug-in heard at once: others want the lock.
-const HEARD_MAX: usize = 16;
-
 impl State {
-    /// A connection has come: the rule says what has to be known of it.
-    pub fn arrive(&mut self, id: ObjectId, handed: Handed, fd: Foreign, now_ns: u64) {
-        let Some(listener) = self.listeners.get(&id) else { return };
-        match (listener.balance.rule(), listener.balance.rule().peek()) {
-            (_, Some(peek)) => self.peek(id, handed, fd, peek, now_ns),
-            (Rule::Plugin(peek), None) => self.ask(id, handed, fd, &[], peek, now_ns),
-            _ => self.hand(id, handed, fd, Key::None, now_ns),
-        }
+    /// A listening socket that is watched for nothing yet.
+    pub fn add_socket(&mut self, id: ObjectId, token: u64, socket: Foreign) {
+        let Some(listener) = self.listeners.get_mut(&id) else {
+            return self.poll.ignore(&socket);
+        };
+        self.sources.insert(token, Source::Socket(id));
+        let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
+        self.poll.change(&socket, token, flags);
+        let fd = Arc::new(socket);
+        listener.sockets.push(Listening { token, fd, is_away: false });
     }
 
-    /// Waits for the first bytes, unless they are there. Where too many are waited for, the one that
-    /// has been silent longest is given by load.
-    fn peek(&mut self, id: ObjectId, handed: Handed, fd: Foreign, peek: Peek, now_ns: u64) {
-        let mut room = vec![0; peek.bytes_max as usize];
-        if let Some(length) = first_bytes(&fd, &mut room, false) {
-            return self.read(id, handed, fd, &room[..length], now_ns);
-        }
-        let Some(listener) = self.listeners.get(&id) else { return };
-        let crowded = listener.held.awaiting() >= self.awaited_max(&listener.owner);
-        if let Some(oldest) = crowded.then(|| listener.held.oldest()).flatten() {
-            self.give_up_waiting(id, oldest, now_ns);
-        }
-        let token = self.token(Source::Held(id, handed.serial));
-        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        if self.poll.watch(&fd, token, flags).is_err() {
-            self.sources.remove(&token);
-            return self.hand(id, handed, fd, Key::None, now_ns);
-        }
-        let until_ns = now_ns + u64::from(peek.deadline_ms) * 1_000_000;
-        let held = Held { fd, handed, awaited: Awaited::Bytes { until_ns }, token };
-        if let Some(listener) = self.listeners.get_mut(&id) {
-            listener.held.insert(held);
-        }
+    /// A plug-in that is watched for nothing yet.
+    pub fn set_plugin(&mut self, id: ObjectId, token: u64, socket: Foreign, now_ns: u64) {
+        self.end_plugin(id, now_ns);
+        let Some(listener) = self.listeners.get_mut(&id) else {
+            return self.poll.ignore(&socket);
+        };
+        self.sources.insert(token, Source::Plugin(id));
+        self.poll.change(&socket, token, EventFlags::IN);
+        listener.plugin = Some(Plugin::new(socket, token));
+        self.settle(id, now_ns);
     }
 
-    /// A connection whose first bytes are awaited has some, or has ended.
-    pub fn first_bytes_came(&mut self, id: ObjectId, serial: u64, is_end: bool, now_ns: u64) {
-        let Some(listener) = self.listeners.get(&id) else { return };
-        let bytes_max = listener.balance.rule().peek().map_or(0, |peek| peek.bytes_max);
-        let Some(held) = listener.held.get(serial) else { return };
-        let mut room = vec![0; bytes_max as usize];
-        if let Some(length) = first_bytes(&held.fd, &mut room, is_end) {
-            let Some(held) = self.release(id, serial) else { return };
-            self.read(id, held.handed, held.fd, &room[..length], now_ns);
-        }
-    }
-
-    /// Waits for nothing more of a listener's connections.
-    pub fn release_all(&mut self, id: ObjectId) {
-        let Some(listener) = self.listeners.get(&id) else { return };
-        for serial in listener.held.serials() {
-            let Some(Held { handed, fd, .. }) = self.release(id, serial) else { continue };
+    /// A listening socket has connections.
+    pub fn accept_some(&mut self, id: ObjectId, token: u64, now_ns: u64) {
+        for _ in 0..ACCEPTED_MAX {
             let Some(listener) = self.listeners.get_mut(&id) else { return };
-            listener.held.unplaced.push_back((handed, fd));
-        }
-    }
-
-    /// Takes a connection out of those that are waited for.
-    fn release(&mut self, id: ObjectId, serial: u64) -> Option<Held> {
-        let held = self.listeners.get_mut(&id)?.held.remove(serial)?;
-        if matches!(held.awaited, Awaited::Bytes { .. }) {
-            self.poll.ignore(&held.fd);
-            self.sources.remove(&held.token);
-        }
-        Some(held)
-    }
-
-    /// The first bytes are known: the first line decides, or the plug-in.
-    fn read(&mut self, id: ObjectId, handed: Handed, fd: Foreign, bytes: &[u8], now_ns: u64) {
-        let Some(listener) = self.listeners.get(&id) else { return };
-        if let Rule::Plugin(peek) = listener.balance.rule() {
-            return self.ask(id, handed, fd, bytes, peek, now_ns);
-        }
-        self.hand(id, handed, fd, Key::of_first(bytes), now_ns);
-    }
-
-    fn ask(
-        &mut self,
-        id: ObjectId,
-        handed: Handed,
-        fd: Foreign,
-        bytes: &[u8],
-        peek: Peek,
-        now_ns: u64,
-    ) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        listener.refresh(now_ns);
-        let seats = listener.balance.seats();
-        let asked = listener.held.awaiting() < PLUGIN_ASKED_MAX
-            && listener.plugin.as_ref().is_some_and(|it| it.ask(&handed, seats, bytes).is_ok());
-        if !asked {
-            listener.counts.unanswered += 1;
-            return self.hand(id, handed, fd, Key::None, now_ns);
-        }
-        let until_ns = now_ns + u64::from(peek.deadline_ms) * 1_000_000;
-        listener.held.insert(Held { fd, handed, awaited: Awaited::Plugin { until_ns }, token: 0 });
-    }
-
-    /// The plug-in has said something.
-    pub fn hear_plugin(&mut self, id: ObjectId, now_ns: u64) {
-        for _ in 0..HEARD_MAX {
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
-            let Some(plugin) = &mut listener.plugin else { return };
-            match plugin.hear(&listener.owner) {
-                Heard::Named(named) => {
-                    let is_asked = |held: &Held| matches!(held.awaited, Awaited::Plugin { .. });
-                    if listener.held.get(named.serial).is_some_and(is_asked) {
-                        let Some(held) = self.release(id, named.serial) else { continue };
-                        let key = Key::Place(named.place);
-                        self.hand(id, held.handed, held.fd, key, now_ns);
-                    }
+            if !listener.is_open {
+                break;
+            }
+            let Some(socket) =
+                listener.sockets.iter_mut().find(|it| it.token == token && !it.is_away)
+            else {
+                return;
+            };
+            let accepted = match &mut self.accepting {
+                Accepting::Ring(ring) => {
+                    ring.accept(socket.fd.as_fd()).map(|fd| listener.owner.own(fd))
                 }
-                Heard::Garbage => listener.counts.garbage += 1,
-                Heard::Nothing => break,
-                Heard::Gone => {
-                    self.end_plugin(id, now_ns);
+                Accepting::Threads(inbox) => {
+                    // It has a batch at a time, and is not looked at meanwhile.
+                    let whose = (socket.fd.clone(), listener.owner.clone());
+                    socket.is_away = inbox.accept((id, token), whose.0, whose.1).is_ok();
+                    if !socket.is_away {
+                        listener.pause_until_ns = now_ns + PAUSE_NS;
+                    }
+                    self.poll.change(&*socket.fd, token, EventFlags::empty());
                     break;
                 }
+            };
+            if self.receive(id, token, accepted, now_ns).is_break() {
+                break;
             }
+            self.close_where_full(id, now_ns);
         }
         self.settle(id, now_ns);
     }
 
-    /// The plug-in is asked no more.
-    pub fn end_plugin(&mut self, id: ObjectId, now_ns: u64) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let Some(gone) = listener.plugin.take() else { return };
-        let asked = listener.held.asked();
-        self.poll.ignore(&gone);
-        self.sources.remove(&gone.token);
-        asked.into_iter().for_each(|serial| self.give_up_waiting(id, serial, now_ns));
+    /// Threads have accepted something.
+    pub fn take_accepted(&mut self, now_ns: u64) {
+        let Accepting::Threads(inbox) = &self.accepting else { return };
+        for Batch { listener: id, token, accepted } in inbox.clone().take() {
+            for one in accepted {
+                let _ = self.receive(id, token, one, now_ns);
+            }
+            let Some(listener) = self.listeners.get_mut(&id) else { continue };
+            if let Some(socket) = listener.sockets.iter_mut().find(|it| it.token == token) {
+                socket.is_away = false;
+                let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
+                self.poll.change(&*socket.fd, token, flags);
+            }
+            self.settle(id, now_ns);
+        }
     }
 
-    /// A connection is given by load: its client, or the plug-in, was silent for too long.
-    pub fn give_up_waiting(&mut self, id: ObjectId, serial: u64, now_ns: u64) {
-        let Some(held) = self.release(id, serial) else { return };
-        if let Some(listener) = self.listeners.get_mut(&id) {
-            match held.awaited {
-                Awaited::Bytes { .. } => listener.counts.silent += 1,
-                Awaited::Plugin { .. } => listener.counts.unanswered += 1,
+    /// What came of one accept(2). Breaks where the next one has to wait.
+    fn receive(
+        &mut self,
+        id: ObjectId,
+        token: u64,
+        accepted: Accepted,
+        now_ns: u64,
+    ) -> ControlFlow<()> {
+        let Some(listener) = self.listeners.get_mut(&id) else { return ControlFlow::Break(()) };
+        let error = match accepted {
+            Ok(fd) => {
+                listener.counts.accepted += 1;
+                let serial = listener.counts.accepted;
+                let peer = getpeername(&fd).ok().flatten();
+                let peer = peer.and_then(|any| SocketAddr::try_from(any).ok());
+                // Who has gone already has no address any more.
+                let peer = peer.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
+                self.arrive(id, Handed { peer: NetAddress::new(peer), serial }, fd, now_ns);
+                return ControlFlow::Continue(());
+            }
+            Err(error) => error,
+        };
+        match Errno::from_io_error(&error) {
+            None | Some(Errno::AGAIN) if error.kind() == ErrorKind::WouldBlock => {}
+            Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK) => {
+                warn!(listener = %id, "a listening socket of it listens no more");
+                self.drop_socket(id, token);
+            }
+            None | Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                warn!(%error, "nothing can be accepted for a shared listener");
+                listener.pause_until_ns = now_ns + PAUSE_NS;
+            }
+            // Errors of the connection itself (accept(2)).
+            Some(_) => {
+                debug!(%error, "a connection ended before it was accepted");
+                return ControlFlow::Continue(());
             }
         }
-        self.hand(id, held.handed, held.fd, Key::None, now_ns);
+        ControlFlow::Break(())
     }
-}
 
-/// How many first bytes there are, once they decide: a whole line, as many as are looked at, or what
-/// there is at the connection's end. They stay in the connection.
-fn first_bytes(fd: &Foreign, room: &mut [u8], is_end: bool) -> Option<usize> {
-    let bytes_max = room.len();
-    match rustix::net::recv(fd, &mut *room, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((0, _)) => Some(0),
-        Ok((length, _)) => decides(&room[..length], bytes_max, is_end).then_some(length),
-        Err(Errno::AGAIN | Errno::INTR) => None,
-        // It was reset: its worker will be told so.
-        Err(_) => Some(0),
+    fn close_where_full(&mut self, id: ObjectId, now_ns: u64) {
+        let is_full = |it: &crate::listener::SharedListener| !it.held.unplaced.is_empty();
+        if self.listeners.get(&id).is_some_and(is_full) {
+            self.settle(id, now_ns);
+        }
+    }
+
+    /// A listening socket listens no more.
+    pub fn drop_socket(&mut self, id: ObjectId, token: u64) {
+        let Some(listener) = self.listeners.get_mut(&id) else { return };
+        let gone = listener.sockets.iter().position(|it| it.token == token);
+        if let Some(at) = gone {
+            let socket = listener.sockets.swap_remove(at);
+            self.poll.ignore(&*socket.fd);
+        }
+        self.sources.remove(&token);
     }
 }

@@ -12,13 +12,12 @@ use std::thread::JoinHandle;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::Acceptor;
-use rustix::fs::OFlags;
 use rustix::net::{accept_with, SocketFlags};
 use tracing::info;
 
 use crate::closing::{Foreign, Owner};
 
-/// Connections accepted at once: others want the lock.
+/// Connections accepted at once: orders and workers wait meanwhile.
 pub const ACCEPTED_MAX: usize = 16;
 
 /// What came of one accept(2).
@@ -123,9 +122,7 @@ fn accept_all(socket: &Foreign, owner: &Owner) -> Vec<Accepted> {
     let mut accepted = Vec::new();
     while accepted.len() < ACCEPTED_MAX {
         // Seldom does somebody let it block between this and the next call.
-        if let Ok(flags) = rustix::fs::fcntl_getfl(socket) {
-            let _ = rustix::fs::fcntl_setfl(socket, flags | OFlags::NONBLOCK);
-        }
+        let _ = rustix::io::ioctl_fionbio(socket, true);
         let one = accept_with(socket.as_fd(), SocketFlags::CLOEXEC);
         let is_error = one.is_err();
         accepted.push(one.map(|fd| owner.own(fd)).map_err(io::Error::from));

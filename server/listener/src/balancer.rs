@@ -21,7 +21,7 @@ use heliostat_service_grant::Holder;
 use heliostat_service_listener::{Seat, Standing};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{eventfd, EventfdFlags};
-use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
+use rustix::io::ioctl_fionbio;
 
 use crate::accepting::Accepting;
 use crate::closing::{Foreign, Owner};
@@ -35,7 +35,7 @@ use crate::worker::Worker;
 /// Descriptors of a worker: the queue's two ends, the set in which the kernel counts, the worker's own.
 const WORKER_DESCRIPTORS: u64 = 4;
 /// Descriptors of a thread: its set twice, its bell, its ring.
-const THREAD_DESCRIPTORS: u64 = 4;
+pub const THREAD_DESCRIPTORS: u64 = 4;
 
 /// One listener's thread, as the control plane has it. Dropping it ends the thread.
 pub struct Balancer {
@@ -117,11 +117,9 @@ impl Balancer {
     /// The kernel does not watch it.
     pub fn add_socket(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
         let token = self.next_token();
-        // Before its worker is answered, which may set the socket back to what it was at any time after. The
-        // flag is the open file's, and takes no lock of the socket's.
-        if let Ok(flags) = fcntl_getfl(&socket) {
-            let _ = fcntl_setfl(&socket, flags | OFlags::NONBLOCK);
-        }
+        // Before its worker is answered, which may set the socket back to what it was at any time after.
+        // Of the open file alone: F_SETFL may ask for the socket's lock, which a worker may hold (O_ASYNC).
+        let _ = ioctl_fionbio(&socket, true);
         // For nothing, until the thread knows it.
         self.poll.watch(&socket, token, EventFlags::empty())?;
         let counted = self.count(1);

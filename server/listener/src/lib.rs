@@ -31,7 +31,7 @@ mod state;
 mod thread;
 mod worker;
 
-pub use balancer::{Balancer, Ending, WorkerEnds};
+pub use balancer::{Balancer, Ending, WorkerEnds, THREAD_DESCRIPTORS};
 pub use closing::{Closer, Foreign, Owner};
 pub use listener::Counts;
 pub use orders::ORDERS_MAX;

@@ -98,14 +98,17 @@ impl Plugin {
             Err(sys::Errno(libc::EAGAIN | libc::EINTR)) => return Heard::Nothing,
             Err(_) => return Heard::Gone,
         };
-        match answer(&room[..length]) {
-            Some(named) => Heard::Named(named),
-            None if self.garbage >= GARBAGE_MAX => Heard::Gone,
-            None => {
-                self.garbage += 1;
-                Heard::Garbage
-            }
+        answer(&room[..length]).map_or_else(|| self.says_nothing(), Heard::Named)
+    }
+
+    /// Its socket woke the thread, or had a message, and there was no word in it: so it may do a few times
+    /// only, for what is not taken wakes again at once (SO_PEEK_OFF, which it may set, hides messages).
+    pub fn says_nothing(&mut self) -> Heard {
+        if self.garbage >= GARBAGE_MAX {
+            return Heard::Gone;
         }
+        self.garbage += 1;
+        Heard::Garbage
     }
 }
 
@@ -179,6 +182,14 @@ mod tests {
         assert_eq!(plugin.hear(&owner), Heard::Garbage);
         heliostat_base::packet::send(far.as_raw_fd(), &[0; ANSWER_BYTES], &[near]).unwrap();
         assert_eq!(plugin.hear(&owner), Heard::Gone);
+    }
+
+    #[test]
+    fn one_that_wakes_again_and_again_without_a_word_is_gone() {
+        let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut plugin = Plugin::new(crate::tests::owner().own(near.into()), 1);
+        assert!((0..GARBAGE_MAX).all(|_| plugin.says_nothing() == Heard::Garbage));
+        assert_eq!(plugin.says_nothing(), Heard::Gone);
     }
 
     #[test]

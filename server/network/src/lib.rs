@@ -26,5 +26,5 @@ mod share;
 mod waiting;
 
 pub use counts::Counts;
-pub use loops::{CarrierState, NetworkLoops, NewChannel, Order, Settings};
+pub use loops::{CarrierState, NetworkLoops, NewChannel, NoLoop, Order, Settings};
 pub use share::{CarriedShare, RefusedShare};

@@ -13,9 +13,10 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use heliostat_abi::code::Side;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_service_grant::{Holder, Quota, Shares};
+use heliostat_service_grant::{Exceeded, Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::error;
 
@@ -96,6 +97,17 @@ pub struct NetworkLoops {
     last_name: u64,
 }
 
+/// Why an owner gets no loop.
+#[derive(Debug)]
+pub enum NoLoop {
+    /// There are as many as there may be.
+    Full(Exceeded),
+    /// Its own are behind by so many orders.
+    Behind(u64),
+    /// A thread or a descriptor is not to be had.
+    System(io::Error),
+}
+
 /// Loops, however many users there are and cores they name.
 const LOOPS: Shares = Shares { all: 64, reserve: 16, user: 8, trusted: 48, sealed: 1 };
 /// A loop that is behind by so many orders gets no other channel.
@@ -111,17 +123,18 @@ impl NetworkLoops {
     /// The loop with the fewest connections of this owner's, which are started where it has none.
     ///
     /// # Errors
-    /// A thread or a descriptor is not to be had, or there are too many loops.
-    pub fn of(&mut self, owner: Holder) -> io::Result<u64> {
+    /// It has none, and gets none, or all of its own are behind.
+    pub fn of(&mut self, owner: Holder) -> Result<u64, NoLoop> {
         if !self.states.iter().any(|state| state.owner == owner) {
+            let cores = self.settings.cores.clone();
             for number in 0..self.settings.loops.max(1) {
-                let started = self.start(owner, self.settings.cores.get(number).copied());
+                let started = self.start(owner, cores.get(number).copied(), &cores);
                 if number == 0 {
                     started?;
                 }
             }
         }
-        self.least_loaded(|state| state.owner == owner)
+        self.least_loaded(|state| state.owner == owner).ok_or(NoLoop::Behind(ORDERS_MAX))
     }
 
     /// Who has how many of the connections that are carried.
@@ -133,18 +146,22 @@ impl NetworkLoops {
     /// has none.
     ///
     /// # Errors
-    /// A thread or a descriptor is not to be had, or there are too many loops.
-    pub fn on_cores(&mut self, owner: Holder, cores: &[usize]) -> io::Result<u64> {
+    /// It has none there, and gets none, or all of its own are behind.
+    pub fn on_cores(&mut self, owner: Holder, cores: &[usize]) -> Result<u64, NoLoop> {
+        let mut refused = NoLoop::Behind(ORDERS_MAX);
         let is_its = |state: &CarrierState, core| state.owner == owner && state.core == Some(core);
         for core in cores {
             if !self.states.iter().any(|state| is_its(state, *core)) {
-                match self.start(owner, Some(*core)) {
-                    Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => break,
+                match self.start(owner, Some(*core), cores) {
+                    Err(full @ NoLoop::Full(_)) => {
+                        refused = full;
+                        break;
+                    }
                     other => other?,
                 }
             }
         }
-        self.least_loaded(|state| cores.iter().any(|core| is_its(state, *core)))
+        self.least_loaded(|state| cores.iter().any(|core| is_its(state, *core))).ok_or(refused)
     }
 
     /// Whether somebody's loop has this core.
@@ -157,11 +174,10 @@ impl NetworkLoops {
         &self.states
     }
 
-    fn least_loaded(&self, is_meant: impl Fn(&CarrierState) -> bool) -> io::Result<u64> {
+    fn least_loaded(&self, is_meant: impl Fn(&CarrierState) -> bool) -> Option<u64> {
         let load = |state: &&CarrierState| state.counts.connections.load(Relaxed);
         let meant = self.states.iter().filter(|state| is_meant(state) && !state.is_behind());
-        let least = meant.min_by_key(load).map(|state| state.name);
-        least.ok_or_else(|| io::ErrorKind::QuotaExceeded.into())
+        meant.min_by_key(load).map(|state| state.name)
     }
 
     /// Gives a loop an order.
@@ -176,17 +192,31 @@ impl NetworkLoops {
         let _ = rustix::io::write(&state.bell, &1u64.to_ne_bytes());
     }
 
-    /// Starts one more for an owner, if it may have that, and there is place or somebody's is idle.
-    fn start(&mut self, owner: Holder, core: Option<usize>) -> io::Result<()> {
-        if self.taken().check(owner, 1).is_err() {
+    /// Starts one more for an owner, if it may have that, and there is place or somebody's is idle. Those
+    /// that the owner has on `wanted` cores, or on any, stay.
+    fn start(
+        &mut self,
+        owner: Holder,
+        core: Option<usize>,
+        wanted: &[usize],
+    ) -> Result<(), NoLoop> {
+        if let Err(exceeded) = self.taken().check(owner, 1) {
             if self.takes_over(owner, core) {
                 return Ok(());
             }
-            self.end_idle();
-            self.taken().check(owner, 1).map_err(|_| io::ErrorKind::QuotaExceeded)?;
+            let is_wanted = |state: &CarrierState| {
+                state.owner == owner && state.core.is_none_or(|core| wanted.contains(&core))
+            };
+            let fills = |state: &CarrierState| match exceeded.side {
+                Side::Node => true,
+                Side::User => state.owner.uid == owner.uid,
+                _ => state.owner == owner,
+            };
+            self.end_all(|state| fills(state) && !is_wanted(state) && state.is_idle());
+            self.taken().check(owner, 1).map_err(NoLoop::Full)?;
         }
         self.last_name += 1;
-        let state = start(self.last_name, owner, core, &self.share)?;
+        let state = start(self.last_name, owner, core, &self.share).map_err(NoLoop::System)?;
         self.states.push(state);
         Ok(())
     }
@@ -213,10 +243,10 @@ impl NetworkLoops {
         may
     }
 
-    /// Ends those that have no channel and no connection.
-    fn end_idle(&mut self) {
+    /// Ends those of which that is true: they have to be idle.
+    fn end_all(&mut self, is_to_end: impl FnMut(&CarrierState) -> bool) {
         let all = std::mem::take(&mut self.states);
-        let (idle, others): (Vec<_>, Vec<_>) = all.into_iter().partition(CarrierState::is_idle);
+        let (idle, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_to_end);
         self.states = others;
         for CarrierState { owner, orders, bell, thread, .. } in idle {
             drop(orders);
@@ -264,3 +294,7 @@ fn pins(core: usize) -> bool {
     }
     pinned.is_ok()
 }
+
+#[cfg(test)]
+#[path = "loops_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heliostat_abi::file::delegated::{DEPTH_MAX, SESSIONS_MAX};
+use heliostat_abi::file::delegated::{OpKind, DEPTH_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::store::AreaRights;
 use heliostat_abi::table::Table;
@@ -109,6 +109,9 @@ impl Areas {
         let Some(job) = self.jobs.get_mut(id) else { return false };
         job.cut(errno);
         let (seat, is_over) = (job.id.seat.index, job.is_over());
+        if job.kind == OpKind::Fsync {
+            self.flushes.cut(id);
+        }
         self.line.remove(seat, id);
         is_over
     }

@@ -32,6 +32,13 @@ impl Flushes {
         self.waiting.push(job);
     }
 
+    /// One that was cut waits no more. They have no order: all that wait end together.
+    pub fn cut(&mut self, job: ObjectId) {
+        if let Some(place) = self.waiting.iter().position(|other| *other == job) {
+            self.waiting.swap_remove(place);
+        }
+    }
+
     /// The one under way has ended: for whom it was. Its memory is for those of the next one.
     pub fn end(&mut self) -> Vec<ObjectId> {
         std::mem::take(&mut self.current)
@@ -45,5 +52,22 @@ impl Flushes {
     /// One has begun for these.
     pub fn begin_for(&mut self, its: Vec<ObjectId>) {
         self.current = its;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_cut_waits_no_more_and_others_do() {
+        let [current, first, last] = [1, 2, 3].map(|index| ObjectId { index, generation: 1 });
+        let mut flushes = Flushes::default();
+        flushes.begin(current);
+        [first, last].into_iter().for_each(|job| flushes.wait(job));
+        [current, first, first].into_iter().for_each(|job| flushes.cut(job));
+        assert!(flushes.is_under_way());
+        assert_eq!(flushes.take_waiting(Vec::new()), [last]);
+        assert_eq!(flushes.end(), [current]);
     }
 }

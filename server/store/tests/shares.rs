@@ -2,14 +2,13 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_backend_block::{
-    BeginError, BlockError, Completion, Device, Extra, Geometry, LatencyDevice, MemoryDevice,
-    Request,
+    BeginError, BlockError, Completion, Device, Geometry, MemoryDevice, Request,
 };
 use heliostat_server_store::StoreOrder;
 use heliostat_service_grant::Meter;
@@ -112,19 +111,18 @@ fn a_session_whose_one_area_is_held_uses_another_one_meanwhile_and_a_new_rate_co
     assert_eq!(on.next(0).result, PART as i64);
 }
 
-/// A device that counts flushes: those under way, the most of them, all.
+/// A device that counts flushes: the most under way at once, and all. Nothing ends while it is held.
 struct Counting {
-    inner: LatencyDevice<MemoryDevice>,
+    inner: MemoryDevice,
     flushes: Vec<u64>,
     counts: Arc<[AtomicUsize; 2]>,
+    is_held: Arc<AtomicBool>,
 }
 
 impl Counting {
-    fn new(flush: Duration) -> (Counting, Arc<[AtomicUsize; 2]>) {
-        let extra = Extra { flush, ..Extra::default() };
-        let inner = LatencyDevice::new(MemoryDevice::new(8 << 20), extra);
-        let counts = Arc::<[AtomicUsize; 2]>::default();
-        (Counting { inner, flushes: Vec::new(), counts: counts.clone() }, counts)
+    fn new() -> Counting {
+        let (counts, is_held) = (Arc::default(), Arc::default());
+        Counting { inner: MemoryDevice::new(8 << 20), flushes: Vec::new(), counts, is_held }
     }
 }
 
@@ -153,6 +151,9 @@ impl Device for Counting {
         wait: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> Result<(), BlockError> {
+        if self.is_held.load(SeqCst) {
+            return Ok(());
+        }
         let before = completions.len();
         let reaped = self.inner.reap(wait, completions);
         let ended = &completions[before..];
@@ -163,26 +164,33 @@ impl Device for Counting {
 
 #[test]
 fn flushes_of_all_sessions_share_one_at_the_device_and_each_covers_what_came_before() {
-    let (device, counts) = Counting::new(Duration::from_millis(50));
+    let device = Counting::new();
+    let (counts, is_held) = (device.counts.clone(), device.is_held.clone());
     let mut on = Loop::new(device, 2);
     on.area(1, &[piece(0, 1 << 20)]);
     let (many, one) = (on.open(0, 1, 1, BOTH), on.open(1, 2, 1, BOTH));
     let (flush, mine) =
         (operation(OpKind::Fsync, many, 0, &[]), operation(OpKind::Fsync, one, 0, &[]));
+    is_held.store(true, SeqCst);
     (0..100).for_each(|_| on.submit(0, &flush));
     on.sweep(200);
-    let begun = counts[1].load(SeqCst);
-    assert_eq!(on.run(1, &mine), 0);
+    on.submit(1, &mine);
+    on.sweep(200);
+    assert_eq!((counts[1].load(SeqCst), on.poll(1)), (1, None));
+    is_held.store(false, SeqCst);
+    assert_eq!(on.next(1).result, 0);
     // One that had begun before is not its own.
-    assert_eq!((begun, counts[1].load(SeqCst)), (1, 2));
+    assert_eq!(counts[1].load(SeqCst), 2);
     assert!((0..100).all(|_| on.next(0).result == 0));
     assert_eq!(counts[0].load(SeqCst), 1, "one at a time");
     assert!(counts[1].load(SeqCst) <= 4, "{counts:?}");
     // Those that wait end with their handle, and the others go on.
+    is_held.store(true, SeqCst);
     (0..50).for_each(|_| on.submit(0, &flush));
     on.submit(1, &mine);
     on.sweep(200);
     on.close(0, many);
+    is_held.store(false, SeqCst);
     assert_eq!(on.next(1).result, 0);
     let results: Vec<i64> = (0..50).map(|_| on.next(0).result).collect();
     let cut = results.iter().filter(|result| **result == errno(libc::ECANCELED)).count();

@@ -2,7 +2,7 @@
 
 use heliostat_abi::name::ObjectId;
 
-use crate::listeners::{Effect, Listeners};
+use crate::listeners::{Effect, Joined, Listeners};
 use crate::refusal::{Reason, Refusal};
 
 impl Listeners {
@@ -21,6 +21,26 @@ impl Listeners {
                 Ok(())
             }
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Takes back a join by this socket that could not be carried out: nobody has heard of its worker. A
+    /// listener that was made for it is given up.
+    pub fn take_back(
+        &mut self,
+        joined: Joined,
+        socket: u64,
+        now_ns: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        if joined.is_first {
+            return self.remove(joined.listener, now_ns, effects);
+        }
+        self.workers.remove(joined.worker);
+        let Some(listener) = self.listeners.get_mut(joined.listener) else { return };
+        listener.places.remove(&joined.place);
+        if joined.brings_socket && listener.sockets.remove(&socket) {
+            self.sockets.give_back(listener.holder, 1);
         }
     }
 

@@ -66,6 +66,24 @@ fn full_says_of_what_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_join_that_is_taken_back_leaves_nothing_behind() {
+    let mut listeners = Listeners::new(LIMITS);
+    let mut effects = Vec::new();
+    let first = listeners.join(joining(1, 80)).unwrap();
+    listeners.take_back(first, 80, 5, &mut effects);
+    assert_eq!(effects, [Effect::ListenerEnds(first.listener)]);
+    assert_eq!((listeners.len(), listeners.worker_count()), (0, 0));
+    assert!(listeners.join(joining(1, 80)).unwrap().is_first, "it begins anew");
+    effects.clear();
+    let second = Joining { socket: 5, ..joining(2, 80) };
+    let joined = listeners.join(second).unwrap();
+    listeners.take_back(joined, 5, 6, &mut effects);
+    assert!(effects.is_empty() && listeners.worker_count() == 1);
+    let again = listeners.join(second).unwrap();
+    assert!(again.brings_socket && again.place == joined.place, "its socket is asked for again");
+}
+
+#[test]
 fn a_place_is_given_again_and_the_address_is_kept_for_a_while() {
     let mut listeners = Listeners::new(LIMITS);
     let first = listeners.join(joining(1, 80)).unwrap();

@@ -12,6 +12,9 @@ use heliostat_stub_store::{StoreError, Why as Refusal};
 
 use crate::Place;
 
+/// What the kernel says of a name that is taken.
+pub(crate) const EEXIST: i32 = 17;
+
 /// A log that could not be made or opened. Nothing was changed, but where `Why` says so.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenError {
@@ -155,7 +158,6 @@ fn kind_of_errno(errno: i32) -> Kind {
     const ENOENT: i32 = 2;
     const EIO: i32 = 5;
     const EACCES: i32 = 13;
-    const EEXIST: i32 = 17;
     const ENOTDIR: i32 = 20;
     const EROFS: i32 = 30;
     match errno {

@@ -8,7 +8,7 @@ use heliostat_backend_block::{
 };
 use heliostat_backend_log::{Area, Log, Options};
 
-use crate::error::Why;
+use crate::error::{Why, EEXIST};
 
 /// Whoever may make files here may say by the umask who reads them.
 const RIGHTS: u32 = 0o666;
@@ -25,7 +25,6 @@ pub(crate) fn log_in_new_file(path: &Path, bytes: u64, options: Options) -> Resu
 }
 
 fn not_made(error: DeviceError) -> Why {
-    const EEXIST: i32 = 17;
     match error {
         DeviceError::System { errno: EEXIST, .. } => Why::Exists,
         error => error.into(),

@@ -186,7 +186,7 @@ pub fn ask(fd: i32, is_data: bool) -> Asked {
         return Asked::Failed(errno);
     }
     let _critical = Critical::enter();
-    if worth::is_left(fd) {
+    if may_be_left() && worth::is_left(fd) {
         report::count_unheld(Unheld::Unprofitable);
         return Asked::Kernel;
     }
@@ -211,6 +211,12 @@ pub fn ask(fd: i32, is_data: bool) -> Asked {
             Asked::Kernel
         }
     }
+}
+
+/// Whether nothing else is to be done or told at the flush of a file that is left.
+fn may_be_left() -> bool {
+    let is_refused = REFUSED.load(Relaxed) != Unheld::None as u32;
+    !is_refused && !is_kept() && !owner::is_vfork_child()
 }
 
 fn refusal(fd: i32) -> Option<Unheld> {

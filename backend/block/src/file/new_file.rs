@@ -5,8 +5,8 @@
 //! ```
 //!
 //! So whoever is killed meanwhile leaves nothing. Where a file system has no files without names (some
-//! network file systems), the file has a name of its own until then, `.NAME.PID.NUMBER`, and that is
-//! what a crash leaves.
+//! network file systems), the file has a name of its own until then, `.NAME.PID.NUMBER`, with the
+//! beginning of a long name, and that is what a crash leaves.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,9 +17,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, CWD};
 use rustix::io::Errno;
 
-use super::{FileDevice, OpenError, Options};
+use super::{FileDevice, OpenError, Options, ZEROES_BYTES};
 
-const ZEROES_BYTES: u64 = 1 << 20;
+/// Characters of a name that are in the hidden one: with the numbers they are no longer than a name may be.
+const NAME_SHOWN: usize = 48;
 /// Where a file is found that has no name.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
@@ -58,6 +59,7 @@ impl NewFile {
     /// The same with a name of its own.
     pub(super) fn hidden(path: &Path, mode: Mode) -> Result<NewFile, OpenError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name: String = name.chars().take(NAME_SHOWN).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let own = format!(".{name}.{}.{}", std::process::id(), now.as_nanos());
         let hidden = folder(path).join(own);
@@ -81,22 +83,26 @@ impl NewFile {
     /// Gives the file its name, durably.
     ///
     /// # Errors
-    /// There is something by this name, or the kernel refuses: then nothing is left.
+    /// There is something by this name, or the kernel refuses: then nothing is left, unless it refuses to
+    /// remove a name as well.
     pub fn publish(mut self) -> Result<(), OpenError> {
-        match self.hidden.take() {
+        // Before there is a name: who may make one here need not have the right to open the folder.
+        let folder = File::open(folder(&self.path));
+        let folder = folder.map_err(|error| OpenError::system("open", &error))?;
+        match &self.hidden {
             None => {
                 let (own, follow) = (self.descriptor(), AtFlags::SYMLINK_FOLLOW);
                 let linked = rustix::fs::linkat(CWD, &own, CWD, &self.path, follow);
                 linked.map_err(OpenError::call("linkat"))?;
             }
-            Some(hidden) => rename(&hidden, &self.path).map_err(|errno| {
-                let _ = rustix::fs::unlink(&hidden);
-                OpenError::call("rename")(errno)
-            })?,
+            Some(hidden) => rename(hidden, &self.path).map_err(OpenError::call("rename"))?,
         }
+        self.hidden = None;
         // The name has to last as the bytes do.
-        let synced = File::open(folder(&self.path)).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| OpenError::system("fsync", &error))
+        folder.sync_all().map_err(|error| {
+            let _ = rustix::fs::unlink(&self.path);
+            OpenError::system("fsync", &error)
+        })
     }
 
     fn descriptor(&self) -> PathBuf {
@@ -107,7 +113,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(hidden) = self.hidden.take() {
-            // It was made just now, and holds nothing.
+            // It was made just now, and nobody else knows it.
             let _ = rustix::fs::unlink(hidden);
         }
     }
@@ -127,7 +133,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), Errno> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::link(from, to)?;
-            rustix::fs::unlink(from)
+            rustix::fs::unlink(from).inspect_err(|_| _ = rustix::fs::unlink(to))
         }
         renamed => renamed,
     }
@@ -138,10 +144,10 @@ fn folder(path: &Path) -> &Path {
 }
 
 fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
-    let zeroes = vec![0; ZEROES_BYTES.min(bytes) as usize];
+    let zeroes = vec![0; bytes.min(ZEROES_BYTES as u64) as usize];
     let mut left = bytes;
     while left > 0 {
-        let next = left.min(ZEROES_BYTES);
+        let next = left.min(zeroes.len() as u64);
         file.write_all(&zeroes[..next as usize])?;
         left -= next;
     }

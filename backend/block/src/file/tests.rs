@@ -354,3 +354,15 @@ fn a_file_that_is_being_made_has_its_name_when_its_maker_says_so_and_leaves_noth
     assert_eq!(left.count(), 0);
     std::fs::write(&place.0, "for its end").unwrap();
 }
+
+#[test]
+fn a_file_with_the_longest_name_may_have_a_hidden_one_until_it_is_made() {
+    let own = format!("heliostat-block-{}-", std::process::id());
+    for filler in ["x", "\u{10348}"] {
+        let name = own.clone() + &filler.repeat((255 - own.len()) / filler.len());
+        let place = Place(std::env::temp_dir().join(name));
+        let made = NewFile::hidden(&place.0, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        made.publish().unwrap();
+        assert!(place.0.exists());
+    }
+}

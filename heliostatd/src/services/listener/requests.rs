@@ -12,7 +12,7 @@ use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
-use heliostat_server_listener::{Foreign, Owner, ORDERS_MAX};
+use heliostat_server_listener::{Foreign, Owner, ORDERS_MAX, THREAD_DESCRIPTORS};
 use heliostat_service_grant::Holder;
 use heliostat_service_listener::{Endpoint, Joining};
 use heliostat_service_net::Proof;
@@ -29,8 +29,9 @@ use crate::state::listener::SharedListeners;
 
 /// Connections that the kernel keeps for a listener that the control plane opened.
 const BACKLOG: i32 = 4096;
-/// Descriptors of a worker that brings a socket to a new listener: queue, set, both copies of the socket.
-const DESCRIPTORS_PER_JOIN: u64 = 5;
+/// Descriptors of a worker that brings a socket to a new listener: queue, set, both copies of the socket,
+/// and those of the listener's thread.
+const DESCRIPTORS_PER_JOIN: u64 = 5 + THREAD_DESCRIPTORS;
 
 impl Daemon {
     /// Answers a request of a session.
@@ -115,7 +116,7 @@ impl Daemon {
         let ends = self.begin_worker(joined, rule.or(joining.rule), owner, socket);
         if ends.is_err() {
             let grants = &mut self.services.listener.grants;
-            let _ = grants.leave(id, joined.worker, monotonic_ns(), &mut undo);
+            grants.take_back(joined, joining.socket, monotonic_ns(), &mut undo);
         }
         self.carry_out_listener(undo);
         let ends = ends?;
@@ -153,19 +154,31 @@ impl Daemon {
         owner: Owner,
         socket: Foreign,
     ) -> std::io::Result<heliostat_server_listener::WorkerEnds> {
+        let (listener, worker) = (joined.listener, joined.worker);
         // Before its socket is there: who is behind gets neither.
-        let ends = listeners.thread(joined.listener)?.add_worker(
-            joined.listener,
-            joined.worker,
-            joined.place,
-        )?;
+        let ends = listeners.thread(listener)?.add_worker(listener, worker, joined.place)?;
         if joined.brings_socket {
-            if let Entry::Vacant(place) = listeners.sockets.entry(joined.listener) {
-                place.insert(Rc::new(owner.own(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?)));
+            let added = Self::add_listening_socket(listeners, listener, owner, socket);
+            if let Err(error) = added {
+                listeners.thread(listener)?.end_worker(listener, worker);
+                return Err(error);
             }
-            listeners.thread(joined.listener)?.add_socket(joined.listener, socket)?;
         }
         Ok(ends)
+    }
+
+    fn add_listening_socket(
+        listeners: &mut SharedListeners,
+        id: ObjectId,
+        owner: Owner,
+        socket: Foreign,
+    ) -> std::io::Result<()> {
+        let shown = owner.own(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?);
+        listeners.thread(id)?.add_socket(id, socket)?;
+        if let Entry::Vacant(place) = listeners.sockets.entry(id) {
+            place.insert(Rc::new(shown));
+        }
+        Ok(())
     }
 
     /// The socket of a shared address: [listening socket].

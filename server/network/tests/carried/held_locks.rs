@@ -53,7 +53,7 @@ static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// Of one user, and of another whose connections were there before, or come later.
 fn others_go_on(by: By) {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let loops = Program::loops(100);
     let start = |uid| Program::start_in(&loops, Holder::user(uid), RING, close());
     let (offender, other) = (start(1), start(2));

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use heliostat_backend_durable::entry::{decode, Entry};
 
@@ -53,7 +54,9 @@ fn what_is_appended_comes_into_the_log_and_to_forget_empties_it() {
     let Ok(Appended::Until(end)) = sink.append(fd, name) else { panic!("appended") };
     assert!(sink.is_unpushed());
     sink.push();
+    let until = Instant::now() + Duration::from_secs(60);
     while sink.progress().expect("a log that works") < end {
+        assert!(Instant::now() < until, "the device never answers");
         std::thread::yield_now();
     }
     assert!(matches!(sink.append(fd, name), Ok(Appended::Nothing)));

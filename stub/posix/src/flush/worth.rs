@@ -25,7 +25,7 @@ const FIRST_MAX: u32 = JUDGED / 2;
 /// Flushes until it is tried again: what a trial costs is a small part of them. After each trial in
 /// vain they are twice as many, up to the last.
 const LEFT_FOR: u32 = 1024;
-const LEFT_FOR_MAX: u32 = 64 * LEFT_FOR;
+const LEFT_FOR_MAX: u32 = 16 * LEFT_FOR;
 /// A wait so soon after a flush was asked for has left no time that was gained.
 const SOON_NS: u64 = 100_000;
 

@@ -4,6 +4,8 @@
 //! the first time, as flushed with the file. A write of another thread that began before may land after that:
 //! it would be in neither. So each that may land elsewhere than behind the end is noted here until its thread
 //! makes another call. A flush counts no more of a file than up to there, and the next one takes the rest again.
+//! A thread that begins another write of a file meanwhile has one note for both, at the first of them: what a
+//! handler writes that jumps out (siglongjmp) is noted for good, and takes no more than that one place.
 
 use std::cell::Cell;
 
@@ -13,7 +15,7 @@ use crate::thread;
 const WRITES_MAX: usize = u64::BITS as usize;
 
 thread_local! {
-    /// The places of this thread's own, as bits: more than one where a handler writes too.
+    /// The places of this thread's own, as bits: more than one where a handler writes to another file.
     static NOTED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -51,6 +53,12 @@ impl Writes {
 
     /// This thread begins one.
     pub fn begin(&mut self, identity: (u64, u64), at: u64) -> Begun {
+        let mut own = places(NOTED.get() & self.used);
+        if let Some(place) = own.find(|place| self.list[*place].identity == identity) {
+            let write = &mut self.list[place];
+            write.at = write.at.min(at);
+            return Begun::Noted;
+        }
         let place = self.used.trailing_ones() as usize;
         let Some(write) = self.list.get_mut(place) else { return Begun::TooMany };
         *write = Write { identity, at };
@@ -66,10 +74,18 @@ impl Writes {
 
     /// How many of a file's bytes no write is about to change.
     pub fn settled(&self, identity: (u64, u64), bytes: u64) -> u64 {
-        let used = |place: &usize| self.used & 1 << place != 0;
-        let all = (0..WRITES_MAX).filter(used).map(|place| &self.list[place]);
+        let all = places(self.used).map(|place| &self.list[place]);
         all.filter(|it| it.identity == identity).fold(bytes, |least, it| least.min(it.at))
     }
+}
+
+/// The numbers of the bits that are set.
+fn places(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = bits.trailing_zeros() as usize;
+        bits &= bits.checked_sub(1)?;
+        Some(place)
+    })
 }
 
 /// The places of what this thread has begun, which has ended: it makes another call. A handler's calls tell
@@ -108,9 +124,26 @@ mod tests {
     #[test]
     fn more_than_there_is_room_for_are_refused() {
         let mut writes = Writes::new();
-        assert!((0..WRITES_MAX).all(|_| writes.begin((1, 7), 1) == Begun::Noted));
-        assert_eq!(writes.begin((1, 7), 1), Begun::TooMany);
+        let most = WRITES_MAX as u64;
+        assert!((0..most).all(|file| writes.begin((1, file), 1) == Begun::Noted));
+        assert_eq!(writes.begin((1, most), 1), Begun::TooMany);
         writes.end(take_noted());
-        assert_eq!(writes.begin((1, 7), 1), Begun::Noted);
+        assert_eq!(writes.begin((1, most), 1), Begun::Noted);
+    }
+
+    #[test]
+    fn a_thread_has_one_place_for_a_file_at_its_first_byte_and_others_have_their_own() {
+        let (mut writes, file) = (Writes::new(), (1, 7));
+        assert_eq!(writes.begin(file, 40), Begun::Noted);
+        let others = take_noted();
+        for turn in 0..2 * WRITES_MAX as u64 {
+            assert_eq!(writes.begin(file, 50 + turn % 3), Begun::Noted);
+        }
+        assert_eq!((writes.begin(file, 45), writes.begin(file, 60)), (Begun::Noted, Begun::Noted));
+        assert_eq!((writes.used.count_ones(), writes.settled(file, 100)), (2, 40));
+        writes.end(others);
+        assert_eq!((writes.used.count_ones(), writes.settled(file, 100)), (1, 45));
+        writes.end(take_noted());
+        assert_eq!((writes.used, writes.settled(file, 100)), (0, 100));
     }
 }

@@ -14,7 +14,7 @@ use crate::thread::Critical;
 pub const LATE_CYCLES: u64 = 100_000;
 /// The same where nothing is measured, some 0.4 ms: calls are to go there though the core is shared.
 pub const LATE_CYCLES_ALWAYS: u64 = 1_000_000;
-/// The same for the call that rouses an executor, which may have to be made, some 0.2 ms.
+/// The same for the call that rouses an executor, and for one that another thread is making, some 0.2 ms.
 pub const LATE_CYCLES_ROUSE: u64 = 500_000;
 /// For so long a thread looks without giving its core away, some 2 us.
 const EAGER_CYCLES: u64 = 5_000;
@@ -32,8 +32,8 @@ pub fn offloaded(
     let requests = &program.requests;
     let Some(line) = lines::mine(requests) else { return (Answered::Plainly, Unoffloaded::NoLine) };
     let executor = line % program.cores.len();
-    if !executors::ensure(program, executor) {
-        return (Answered::Plainly, Unoffloaded::Ended);
+    if let Err(why) = executors::ensure(program, executor, LATE_CYCLES_ROUSE) {
+        return (Answered::Plainly, why);
     }
     let is_stamped = executors::IS_STAMPED.load(Relaxed);
     if is_stamped {

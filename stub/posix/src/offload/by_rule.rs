@@ -25,7 +25,7 @@ pub fn answer(program: &Program, group: Group, asked: &Asked, entered: u64) -> K
         Way::Offloaded => {
             let known = asking::offloaded(program, asked, entered, LATE_CYCLES);
             let now = cycles();
-            if rule.offloaded(outcome(known.1, now.wrapping_sub(began)), now) {
+            if rule.offloaded(outcome(known.1, now.saturating_sub(began)), now) {
                 told::judged(group);
             }
             known
@@ -51,7 +51,7 @@ fn sampled(program: &Program, group: Group, asked: &Asked, sample: Sample) -> Kn
         false => plain_sample(program, asked),
     };
     let now = cycles();
-    spare::spend(now.wrapping_sub(began));
+    spare::spend(now.saturating_sub(began));
     if RULES[group as usize].sampled(sample, outcome, now) {
         spare::end();
         told::judged(group);
@@ -64,7 +64,7 @@ fn offloaded_sample(program: &Program, asked: &Asked, sample: Sample) -> (Known,
     let late = if sample.is_rouse() { LATE_CYCLES_ROUSE } else { LATE_CYCLES };
     let began = cycles();
     let known = asking::offloaded(program, asked, 0, late);
-    (known, outcome(known.1, cycles().wrapping_sub(began)))
+    (known, outcome(known.1, cycles().saturating_sub(began)))
 }
 
 /// Makes a call in its own thread without waiting, to know what that takes.

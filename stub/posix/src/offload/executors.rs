@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use heliostat_abi::code::Unoffloaded;
 use heliostat_base::affinity::{self, CpuSet, CPUS_MAX};
 use heliostat_base::clock::cycles;
 use heliostat_base::spin::Spin;
@@ -37,27 +38,38 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Moments are noted (`stages`).
 pub static IS_STAMPED: AtomicBool = AtomicBool::new(false);
 
-/// Makes sure that an executor runs; false where it does not (yet), or not any more.
+/// Makes sure that an executor runs. One that another thread starts just now is waited for, so many
+/// cycles at most.
+///
+/// # Errors
+/// Why there is none: it could not be made, or has been ended, or is still being started.
 #[inline]
-pub fn ensure(program: &Program, executor: usize) -> bool {
+pub fn ensure(program: &Program, executor: usize, patience: u64) -> Result<(), Unoffloaded> {
     match program.requests.order(executor).load(Acquire) {
-        RUNNING => true,
-        NONE => start(program, executor),
-        _ => false,
+        RUNNING => Ok(()),
+        NONE | STARTING => start(program, executor, patience),
+        _ => Err(Unoffloaded::Ended),
     }
 }
 
 #[cold]
-fn start(program: &Program, executor: usize) -> bool {
+fn start(program: &Program, executor: usize, patience: u64) -> Result<(), Unoffloaded> {
     let order = program.requests.order(executor);
-    if order.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
-        return false;
+    if order.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_ok() {
+        let next = if (program.start)(executor) { RUNNING } else { FAILED };
+        // Told to stop meanwhile, it stays so.
+        let _ = order.compare_exchange(STARTING, next, Release, Relaxed);
     }
-    let is_started = (program.start)(executor);
-    let next = if is_started { RUNNING } else { FAILED };
-    // Told to stop meanwhile, it stays so.
-    let is_running = order.compare_exchange(STARTING, next, Release, Relaxed).is_ok();
-    is_started && is_running
+    // In vain for a handler that has interrupted the very start; then its call is late.
+    let (began, mut spin) = (cycles(), Spin::new());
+    while order.load(Relaxed) == STARTING && cycles().saturating_sub(began) < patience {
+        spin.turn();
+    }
+    match order.load(Acquire) {
+        RUNNING => Ok(()),
+        STARTING => Err(Unoffloaded::Late),
+        _ => Err(Unoffloaded::Ended),
+    }
 }
 
 /// Whether an executor could not be made, or has been ended.
@@ -210,7 +222,35 @@ impl Made {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use heliostat_abi::offload::Request;
+    use heliostat_base::unforked::Unforked;
+    use heliostat_ring::request::WORDS;
+
     use super::*;
+
+    #[test]
+    fn an_executor_that_another_thread_starts_is_waited_for() {
+        let memory: &'static Unforked = Box::leak(Box::new(Unforked::with_words(WORDS).unwrap()));
+        let program = Program {
+            request: Request::default(),
+            cores: vec![0],
+            requests: Requests::new(memory),
+            start: |_| true,
+            make: |_| Made::Waits,
+            make_timed: |_| (Made::Waits, 0),
+        };
+        let order = program.requests.order(0);
+        order.store(STARTING, Release);
+        assert_eq!(ensure(&program, 0, 0), Err(Unoffloaded::Late));
+        std::thread::scope(|scope| {
+            scope.spawn(|| order.store(RUNNING, Release));
+            assert_eq!(ensure(&program, 0, u64::MAX), Ok(()));
+        });
+        order.store(FAILED, Release);
+        assert_eq!(ensure(&program, 0, u64::MAX), Err(Unoffloaded::Ended));
+        order.store(NONE, Release);
+        assert_eq!(ensure(&program, 0, 0), Ok(()));
+    }
 
     /// Where a thread runs after it was given that core.
     fn settled(core: usize, executor: usize) -> Vec<usize> {

@@ -75,7 +75,7 @@ pub fn look(program: &Program, is_at_work: bool) -> Spare {
     }
     let executors = if is_at_work { program.cores.len() } else { 0 };
     let found = spare(program, executors);
-    SPENT.fetch_add(cycles().wrapping_sub(began), Relaxed);
+    SPENT.fetch_add(cycles().saturating_sub(began), Relaxed);
     if found == Spare::None {
         end();
     }
@@ -110,9 +110,14 @@ pub fn displaced() {
 /// What an offloaded call costs for which its thread waited so long.
 #[inline]
 pub fn cost(waited: u64) -> Outcome {
-    // An executor looks or works for as long as a thread waits for it.
-    let cores = if IS_SHARED.load(Relaxed) { 2 } else { 1 };
-    Outcome::Made((waited + ENTER_CYCLES) * cores)
+    Outcome::Made(cost_of(waited, IS_SHARED.load(Relaxed)))
+}
+
+/// The same in cycles, where the kernel cores are the program's as well or are not: an executor looks or
+/// works for as long as a thread waits for it.
+const fn cost_of(waited: u64, is_shared: bool) -> u64 {
+    let cores = if is_shared { 2 } else { 1 };
+    waited.saturating_add(ENTER_CYCLES).saturating_mul(cores)
 }
 
 /// Measuring has taken so long.
@@ -144,10 +149,9 @@ mod tests {
 
     #[test]
     fn an_executor_on_a_shared_core_costs_as_much_as_its_thread() {
-        IS_SHARED.store(false, Relaxed);
-        assert_eq!(cost(1000), Outcome::Made(1000 + ENTER_CYCLES));
-        displaced();
-        assert_eq!(cost(1000), Outcome::Made(2 * (1000 + ENTER_CYCLES)));
+        assert_eq!(cost_of(1000, false), 1000 + ENTER_CYCLES);
+        assert_eq!(cost_of(1000, true), 2 * (1000 + ENTER_CYCLES));
+        assert_eq!(cost_of(u64::MAX - 1, true), u64::MAX);
     }
 
     #[test]
