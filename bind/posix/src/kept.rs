@@ -45,15 +45,15 @@ pub fn is_changed_by(kind: Sysno, call: &Call<'_>) -> bool {
         Sysno::dup2 | Sysno::dup3 => may_keep(call.int(0)) || keeps(call.int(1)),
         Sysno::close_range => flush::keeps_any(call.int(0) as u32, call.int(1) as u32),
         Sysno::fcntl => changes_descriptor(call, || may_keep(call.int(0))),
-        Sysno::write | Sysno::writev => is_in_the_middle(call.int(0), None),
+        Sysno::write | Sysno::writev => begins_in_the_middle(call.int(0), None),
         // Of several that append, one number is known.
         Sysno::pwritev2 if call.int(5) & RWF_NOAPPEND != 0 => kernel::is_regular_file(call.int(0)),
         Sysno::pwrite64 | Sysno::pwritev | Sysno::pwritev2 => {
-            is_in_the_middle(call.int(0), u64::try_from(call.word(3) as i64).ok())
+            begins_in_the_middle(call.int(0), u64::try_from(call.word(3) as i64).ok())
         }
-        Sysno::sendfile => keeps(call.int(0)) || is_in_the_middle(call.int(0), Some(0)),
+        Sysno::sendfile => keeps(call.int(0)) || begins_in_the_middle(call.int(0), Some(0)),
         Sysno::splice | Sysno::copy_file_range => {
-            keeps(call.int(2)) || is_in_the_middle(call.int(2), Some(0))
+            keeps(call.int(2)) || begins_in_the_middle(call.int(2), Some(0))
         }
         _ => false,
     }
@@ -76,7 +76,7 @@ fn changes_descriptor(call: &Call<'_>, keeps: impl Fn() -> bool) -> bool {
 
 /// A write before what the log has of the file. `at` is where; without it, where the descriptor stands. One
 /// that is not, but may come to be so while it is under way, is noted: another thread may flush the file.
-fn is_in_the_middle(fd: i32, at: Option<u64>) -> bool {
+fn begins_in_the_middle(fd: i32, at: Option<u64>) -> bool {
     let is_nobodys =
         held::direct(fd).is_some() || flush::kept(fd).is_none() && is_single_threaded();
     if is_nobodys || !kernel::is_regular_file(fd) {
