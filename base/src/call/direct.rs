@@ -25,8 +25,8 @@ pub fn reopen_direct(fd: i32) -> Result<OwnedFd, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::identity;
     use super::*;
+    use crate::call::identity;
     use std::os::fd::AsRawFd;
 
     #[test]
