@@ -4,7 +4,8 @@ Each workload runs plainly, under Heliostat with nothing parted, and under Helio
 `heliostat cores --auto` would try here; servers also with their connections carried by loops of the network service on
 the kernel cores. What the rule keeps of the partitions may not be worse than 0.95 of plain Linux; the best of all, and
 what each costs, stands beside it. What is not installed is, where that is allowed; a workload that lacks something is
-skipped, and says so. HELIOSTAT_ONLY picks by a part of a name. Draws target/bench/cores.png.
+skipped, and says so. HELIOSTAT_ONLY picks workloads by a part of a name, HELIOSTAT_PARTITIONS partitions by their whole
+names, with semicolons between them. Draws target/bench/cores.png.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def partitions() -> dict[str, list[str]]:
         if moves_interrupts() and cores > count + 1:
             layouts = {name: words for name, words in found.items() if words[1:2] == [str(count)]}
             found |= {f"{name}, interrupt 1": [*words, "--interrupt", "1"] for name, words in layouts.items()}
-    return found if cores > 1 else {"none": ["reset"]}
+    picked = os.environ.get("HELIOSTAT_PARTITIONS", ";".join(found)).split(";")
+    return {name: words for name, words in found.items() if name == "none" or cores > 1 and name in picked}
 
 
 @functools.cache

@@ -17,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef HL_NO_FUTEX
+/* In a CUDA file it is the device that waits, which has neither. */
+#if !defined(HL_NO_FUTEX) && !defined(__CUDACC__)
 /* Shared with other processes: FUTEX_WAKE 1, FUTEX_WAIT 0. */
 static inline void hl_host_wake(void *word)
 {
@@ -31,7 +32,7 @@ static inline void hl_host_sleep(void *word, uint32_t value)
 #define HL_WAKE(word) hl_host_wake(word)
 #define HL_SLEEP(word, value) hl_host_sleep(word, value)
 #endif
-#ifndef HL_PAUSE
+#if !defined(HL_PAUSE) && !defined(__CUDACC__)
 /* A few looks, then the core to whoever wants it. */
 static inline void hl_host_pause(void)
 {

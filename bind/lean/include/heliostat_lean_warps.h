@@ -15,7 +15,8 @@
 
 #if defined(HL_LANE) || defined(__CUDACC__)
 #if !defined(HL_LANE) /* the host's half of a CUDA file: a warp of one */
-#define HL_LANE() 0u
+HL_FN uint32_t hl_lone_lane(void) { return 0; } /* no constant: it is compared with other lanes */
+#define HL_LANE() hl_lone_lane()
 #define HL_LANES() 1u
 #define HL_WARP_SYNC() ((void)0)
 #define HL_SHUFFLE(value, lane) ((uint64_t)(value))
@@ -23,11 +24,14 @@
 #define HL_BLOCK_SYNC() ((void)0)
 #endif
 
-/* Does one operation for a warp: its first lane asks, all get the result. */
+/* Does one operation for a warp: its first lane asks, all get the result. The host sees what any lane
+ * has written before, and every lane sees what the host has written: a shuffle alone orders no memory. */
 HL_FN int64_t hl_warp_do(hl_lean *lean, uint32_t which, const hl_operation *asked)
 {
     int64_t value = 0;
+    HL_WARP_SYNC();
     if (HL_LANE() == 0) value = hl_do(lean, which, asked);
+    HL_WARP_SYNC();
     return (int64_t)HL_SHUFFLE(value, 0);
 }
 HL_FN int64_t hl_warp_read(hl_lean *lean, hl_object file, uint64_t offset, void *into, uint64_t bytes)
@@ -95,6 +99,7 @@ HL_FN int64_t hl_warp_each(hl_lean *lean, uint32_t which, const hl_operation *as
         }
         head = queue->head;
     }
+    HL_WARP_SYNC(); /* the ring's room is there for every lane */
     gone = (int)HL_SHUFFLE(gone, 0);
     head = HL_SHUFFLE(head, 0);
     if (gone) return -HL_ESHUTDOWN;
@@ -115,10 +120,11 @@ HL_FN int64_t hl_warp_each(hl_lean *lean, uint32_t which, const hl_operation *as
     return asked ? hl_finish(lean, ticket, result) : 0;
 }
 
-/* Does one operation for a block. `shared` is memory that the whole block sees. */
+/* Does one operation for a block, as hl_warp_do for a warp. `shared` is memory that the whole block sees. */
 HL_FN int64_t hl_block_do(hl_lean *lean, uint32_t which, const hl_operation *asked, int64_t *shared)
 {
     int64_t value;
+    HL_BLOCK_SYNC();
     if (HL_BLOCK_LEADER()) *(volatile int64_t *)shared = hl_do(lean, which, asked);
     HL_BLOCK_SYNC();
     value = *(volatile int64_t *)shared;
