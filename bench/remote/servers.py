@@ -15,6 +15,8 @@ REQUESTS, QUICK_REQUESTS = 90_000, 30_000
 CONNECTIONS, QUICK_CONNECTIONS = 10_000, 4_000
 # Redis has one thread: with its network stack on other cores it is to answer so many times as often.
 AIM_REDIS, AIM_REDIS_CORES = 1.6, 16
+# Cores for each thread or process of a client: what is measured is the server, where there are cores for both.
+CORES_PER_CLIENT, CLIENTS_MAX = 4, 8
 
 NGINX = """
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn; user root;
@@ -41,6 +43,11 @@ MaxKeepAliveRequests 0
 """
 
 
+def at_once() -> int:
+    """So many threads or processes ask: one on few cores."""
+    return min(max(1, len(os.sched_getaffinity(0)) // CORES_PER_CLIENT), CLIENTS_MAX)
+
+
 def redis(far: Far, clients: int, pipeline: int) -> Workload:
     """Single-threaded Redis, GET."""
 
@@ -53,7 +60,7 @@ def redis(far: Far, clients: int, pipeline: int) -> Workload:
 
     def sample(_: Run, port: int) -> float:
         words = ["redis-benchmark", "-h", far.clients.address, "-p", port, "--csv", "-t", "get", "-c", clients, "-P", pipeline,
-                 "-n", (QUICK_REQUESTS if far.bench.quick else REQUESTS) * pipeline]  # fmt: skip
+                 *(["--threads", at_once()] if at_once() > 1 else []), "-n", (QUICK_REQUESTS if far.bench.quick else REQUESTS) * pipeline]  # fmt: skip
         return number(r'"GET","([\d.]+)"', far.run_there(words))
 
     deep = f", pipeline {pipeline}" if pipeline > 1 else ""
@@ -105,13 +112,14 @@ def httperf(far: Far, name: str, start: Callable[[Run], int]) -> Workload:
 
     At a rate that no server keeps up with httperf measures itself: it has 1,024 descriptors, what does not fit into
     them or the server's backlog fails or waits a second for its next SYN, and with `--hog` it binds ports of its own
-    choice, each of them once in a minute, and stands still when it has had all.
+    choice, each of them once in a minute, and stands still when it has had all. So where one is no load for the
+    server, several ask at once, and what counts is the sum.
     """
 
     def sample(_: Run, port: int) -> float:
         count = QUICK_CONNECTIONS if far.bench.quick else CONNECTIONS
         words = ["httperf", "--server", far.clients.address, "--port", port, "--uri", "/small.txt", "--num-conns", count, "--timeout", 10]
-        return replies_per_second(far.run_there(words))
+        return sum(map(replies_per_second, far.run_all_there([words] * at_once())))
 
     return Workload(f"httperf on {name}, a connection a request", "replies/s", start, sample)
 

@@ -71,10 +71,15 @@ class Far:
 
     def run_there(self, words: list, seconds: float = 120) -> str:
         """A program in the other namespace, plainly; what it printed."""
-        program = self.harness.run(Side.PLAIN, self.clients.command(words), seconds=seconds, name=str(words[0]))
-        if program.process.returncode != 0:
-            raise RuntimeError(f"{words[0]}: {program.errors()[-500:]}{program.output()[-500:]}")
-        return program.output()
+        return self.run_all_there([words], seconds)[0]
+
+    def run_all_there(self, commands: list[list], seconds: float = 120) -> list[str]:
+        """Programs in the other namespace, plainly and at once; what each printed."""
+        started = [self.harness.start(Side.PLAIN, self.clients.command(words), name=str(words[0])) for words in commands]
+        for program in started:
+            if program.wait(seconds) != 0:
+                raise RuntimeError(f"{program.name}: {program.errors()[-500:]}{program.output()[-500:]}")
+        return [program.output() for program in started]
 
     def serve(self, run: Run, words: list, name: str, port: int) -> Program:
         program = self.harness.start(Side.PLAIN, run.words(self.harness, words), name=name)

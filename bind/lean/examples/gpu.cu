@@ -76,10 +76,14 @@ static void count(hl_lean *lean, const char *path, int byte)
     char *name = on_device<char>(NAME_BYTES);
     unsigned long long *found = on_device<unsigned long long>(1);
     int64_t *shared = on_device<int64_t>(1);
+    struct timespec begin, end;
     check(cudaMemcpy(name, path, strnlen(path, NAME_BYTES - 1), cudaMemcpyHostToDevice), "name");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     count_byte<<<1, 32 * WARPS>>>(lean, name, byte, found, shared);
     check(told_by(shared), path);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     printf("%lld\n", (long long)told_by((int64_t *)found));
+    fprintf(stderr, "gpu: %.3f ms\n", (end.tv_sec - begin.tv_sec) * 1e3 + (end.tv_nsec - begin.tv_nsec) / 1e6);
 }
 
 /* A block: its first thread listens, each warp serves a connection. */

@@ -12,7 +12,8 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, process};
 use heliostat_stub_posix::net::receive::{self, Received};
 use heliostat_stub_posix::net::wait::{self, Blocked, Wake};
-use heliostat_stub_posix::net::{shadow, socket};
+use heliostat_stub_posix::net::shadow::{self, sleepers};
+use heliostat_stub_posix::net::socket::{self, Connection, Sleeper};
 use heliostat_stub_posix::thread::{self, Began};
 use support::pair::{direct, End, Moved};
 
@@ -45,10 +46,12 @@ fn a_handler_that_ran_before_the_sleep_interrupts_every_kind_of_read() {
     }
     assert_eq!(client.send(b"one", 0), Ok(3));
     assert_eq!(answer_behind_a_handler(&server, false, libc::MSG_WAITALL), Ok(3));
-    let sleepers = &socket::at(server.index()).sleepers;
-    sleepers.fetch_add(1, SeqCst); // another thread
+    let socket = socket::at(server.index());
+    let stream = socket.stream().expect("it is direct");
+    let connection = Connection::new(server.fd, socket, &stream);
+    let other = sleepers::lie_down(connection, Sleeper::Call); // another thread
     assert_eq!(answer_behind_a_handler(&server, false, 0), Err(libc::EINTR));
-    sleepers.fetch_sub(1, SeqCst);
+    sleepers::get_up(connection, other);
 }
 
 #[test]

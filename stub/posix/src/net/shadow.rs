@@ -1,6 +1,7 @@
 //! The kernel's connection beneath a direct stream: bells, the peer's end, its errors.
 
 pub mod options;
+pub mod sleepers;
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -113,20 +114,24 @@ fn send_at_once(fd: i32, socket: &Socket, bytes: &[u8]) -> Result<usize, Errno> 
     answer
 }
 
-/// Takes the bells that were rung off the shadow, never a byte of payload; true when there were
-/// some to take.
-pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) -> bool {
-    if incoming.bells_pending() == 0 || socket.reads_shadow() {
-        return false;
+/// Takes the bells that were rung off the shadow, never a byte of payload, whoever sleeps there: what
+/// the connection becomes wakes them.
+pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) {
+    if has_bells(socket, incoming) {
+        let _critical = Critical::enter();
+        let _alone = socket.on_shadow.lock();
+        take_off(fd, socket, incoming);
     }
-    drain_pending(fd, socket, incoming);
-    true
 }
 
-fn drain_pending(fd: i32, socket: &Socket, incoming: &Lane) {
-    let _critical = Critical::enter();
-    // Two threads that both counted the same bell would take a byte of payload with it.
-    let _alone = socket.draining.lock();
+/// Whether bells were rung that nobody has taken off.
+fn has_bells(socket: &Socket, incoming: &Lane) -> bool {
+    incoming.bells_pending() != 0 && !socket.reads_shadow()
+}
+
+/// Under the lock of those who sleep there: two threads that both counted the same bell would take a
+/// byte of payload with it.
+fn take_off(fd: i32, socket: &Socket, incoming: &Lane) {
     if socket.is_native() {
         return; // what comes is payload, and the slot may be another stream's by now
     }
@@ -151,7 +156,7 @@ fn drain_pending(fd: i32, socket: &Socket, incoming: &Lane) {
 /// peer that broke the protocol, or from one that never took the offer. One system call.
 pub fn has_stray_bytes(fd: i32, socket: &Socket, incoming: &Lane) -> bool {
     let _critical = Critical::enter();
-    let _alone = socket.draining.lock();
+    let _alone = socket.on_shadow.lock();
     let queued = call::bytes_queued(fd).unwrap_or(0) as u64;
     queued > u64::from(incoming.bells_pending()) && incoming.flags() & SWITCHED == 0
 }

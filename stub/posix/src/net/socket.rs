@@ -8,6 +8,7 @@ mod connection;
 mod halves;
 mod holders;
 mod places;
+mod sleepers;
 mod stage;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ use crate::waiting::HabitCell;
 pub use connection::*;
 pub use halves::*;
 pub use places::*;
+pub use sleepers::*;
 pub use stage::*;
 
 /// A direct stream as one process holds it.
@@ -51,8 +53,8 @@ pub struct Socket {
     pub sets: Lock<BTreeSet<u32>>,
     /// Held while the connection leaves the direct path, so that it does so once.
     pub leaving: Lock<()>,
-    /// Held while bells are taken off the shadow.
-    pub draining: Lock<()>,
+    /// Who sleeps on the shadow; held while bells are taken off.
+    pub on_shadow: Lock<Sleepers>,
     /// Sleepers and cold interests that rely on a bell.
     pub armed: Lock<Armed>,
     /// This end stopped reading the ring for good (see `switch`).
@@ -158,7 +160,7 @@ impl Socket {
             sender: Lock::new(Sender::empty()),
             sets: Lock::new(BTreeSet::new()),
             leaving: Lock::new(()),
-            draining: Lock::new(()),
+            on_shadow: Lock::new(Sleepers::NONE),
             armed: Lock::new(Armed { readers: 0, writers: 0 }),
             frozen: AtomicBool::new(false),
             awaits_bell: AtomicBool::new(false),
@@ -350,6 +352,7 @@ impl Socket {
             flag.store(false, Relaxed);
         }
         *self.armed.lock() = Armed { readers: 0, writers: 0 };
+        *self.on_shadow.lock() = Sleepers::NONE;
         self.sleepers.store(0, Relaxed);
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
@@ -384,7 +387,7 @@ impl Socket {
         self.sender.reset_in_forked_child();
         self.sets.reset_in_forked_child();
         self.leaving.reset_in_forked_child();
-        self.draining.reset_in_forked_child();
+        self.on_shadow.reset_in_forked_child();
         self.ending.reset_in_forked_child();
         self.armed.reset_in_forked_child();
         // The lines lie in the parent's page: dropping them here would clear them there.
@@ -392,6 +395,7 @@ impl Socket {
         std::mem::forget(self.sender.lock().line.take());
         std::mem::forget(self.receiver.lock().undecided.take());
         std::mem::forget(self.receiver.lock().left.take()); // its slot is the parent's to give back
+        *self.on_shadow.lock() = Sleepers::NONE;
         self.sleepers.store(0, Relaxed);
         self.inherited.store(true, Relaxed);
     }

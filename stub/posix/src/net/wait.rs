@@ -5,7 +5,7 @@
 //! frame of ours, so that its thread can be cancelled there; all others sleep in `asleep`, with a clock
 //! where one is needed. What ends a call for good, its timeout and handlers, is counted from where the
 //! call began (`blocked`). Of several threads asleep on one connection the first sleeps on the shadow,
-//! the others on a word that the first bumps when it wakes.
+//! the others on a word that the first bumps when it wakes, for a while; then beside it.
 
 mod asleep;
 mod blocked;
@@ -17,7 +17,8 @@ use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
 use heliostat_base::futex;
 use heliostat_base::sys::Errno;
 
-use super::socket::{Connection, Socket, Stream};
+use super::shadow::sleepers::{self, Place};
+use super::socket::{Connection, Sleeper, Socket, Stream};
 use super::transfer::PIECE_BYTES;
 use super::{commit, early, end, shadow, switch};
 use crate::thread::{Began, Critical};
@@ -63,16 +64,29 @@ pub fn sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake {
     report::count(Counter::Sleeps);
     arm(socket, stream, blocked.for_room);
     let seen = socket.wakes.load(Acquire);
-    let is_first = socket.sleepers.fetch_add(1, AcqRel) == 0;
-    let is_first = is_first || (blocked.for_room && socket.is_early());
-    let wake = match is_changed(connection, blocked.for_room) {
-        true => Wake::Look,
-        false if is_first => asleep::lead(socket, stream, blocked),
-        false => asleep::follow(socket, seen, blocked)
-            .unwrap_or_else(|| asleep::lead(socket, stream, blocked)),
-    };
-    awake(connection, blocked.for_room);
+    socket.sleepers.fetch_add(1, AcqRel);
+    let (wake, place) = sleep_somewhere(connection, seen, blocked);
+    awake(connection, blocked.for_room, place);
     unless_interrupted(wake, blocked, || is_changed(connection, blocked.for_room))
+}
+
+/// On the shadow, or beside a thread that sleeps there; why it ended, and this thread's place on the shadow.
+fn sleep_somewhere(connection: Connection<'_>, seen: u32, blocked: &Blocked) -> (Wake, Option<Place>) {
+    if is_changed(connection, blocked.for_room) {
+        return (Wake::Look, None);
+    }
+    let goes_beside = blocked.for_room && connection.socket.is_early();
+    let first = match goes_beside {
+        true => None,
+        false => sleepers::lie_down_first(connection, Sleeper::Call),
+    };
+    if first.is_none() && !goes_beside {
+        if let Some(wake) = asleep::follow(connection.socket, seen, blocked) {
+            return (wake, None);
+        }
+    }
+    let place = first.unwrap_or_else(|| sleepers::lie_down(connection, Sleeper::Call));
+    (asleep::lead(connection, blocked), Some(place))
 }
 
 /// A sleep that a bell ended beside a handler is an interrupted one, if the bell was for nothing: the
@@ -96,18 +110,19 @@ pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool 
     let connection = Connection::new(blocked.fd, socket, stream);
     let _critical = Critical::enter();
     // What a clock may end is slept in with a frame: recv(2) knows only the socket's whole timeout.
-    if socket.siblings_pause(stream).is_some()
-        || blocked.has_less_than_its_timeout()
-        || socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
-    {
+    if socket.siblings_pause(stream).is_some() || blocked.has_less_than_its_timeout() {
         return false;
     }
     socket.arm(stream, false);
-    shadow::drain(blocked.fd, socket, &stream.incoming);
+    let Some(place) = sleepers::lie_down_first(connection, Sleeper::Peeker) else {
+        socket.disarm(stream, false);
+        return false;
+    };
+    socket.sleepers.fetch_add(1, AcqRel);
     // No bell comes for what was held back before this thread said that it sleeps.
     let is_held = !socket.is_early() && stream.incoming.held() > 0;
     if is_changed(connection, false) || is_held {
-        awake(connection, false);
+        awake(connection, false, Some(place));
         return false;
     }
     report::count(Counter::Sleeps);
@@ -120,7 +135,7 @@ pub fn end_sleep(connection: Connection<'_>, answer: Result<usize, Errno>) -> Wa
     let Connection { fd, socket, .. } = connection;
     waiting::woke(socket.habit(false));
     let wake = asleep::slept(socket, answer);
-    awake(connection, false);
+    awake(connection, false, Some(sleepers::peeker(socket)));
     let blocked = Blocked::reading(fd, Began::of_sleep());
     unless_interrupted(wake, &blocked, || is_changed(connection, false))
 }
@@ -134,24 +149,24 @@ pub fn outlast_flush(socket: &Socket, stream: &Stream, blocked: &Blocked) {
     let sleep = |rings| {
         arm(socket, stream, false);
         socket.sleepers.fetch_add(1, AcqRel);
-        shadow::drain(blocked.fd, socket, &stream.incoming);
+        let place = sleepers::lie_down(connection, Sleeper::Call);
         if !is_changed(connection, false) {
             asleep::nap_beside(socket, blocked, rings);
         }
-        awake(connection, false);
+        awake(connection, false, Some(place));
     };
     commit::outlast(None, look, sleep);
 }
 
-/// This thread relies on bells no more; others that sleep beside it look again, since the bell
-/// that woke this one may have been theirs.
-fn awake(connection: Connection<'_>, for_room: bool) {
-    let Connection { fd, socket, stream } = connection;
+/// This thread relies on bells no more, and leaves its place on the shadow if it had one; others that
+/// rely on it look again, since the bell that woke this one may have been theirs.
+fn awake(connection: Connection<'_>, for_room: bool, place: Option<Place>) {
+    let Connection { socket, stream, .. } = connection;
     let _critical = Critical::enter();
     socket.disarm(stream, for_room);
     // A sleep that a bell has ended needs no other cause; what lies there beside it will end the
     // next one.
-    if !shadow::drain(fd, socket, &stream.incoming) {
+    if place.is_some_and(|place| !sleepers::get_up(connection, place)) {
         check_shadow(connection);
     }
     let before = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
@@ -188,6 +203,7 @@ pub fn count_undecided(socket: &Socket) -> bool {
 
 /// The stream is another one, or gone, since the sleep began: only the count is put right.
 pub fn forget_sleep(socket: &Socket) {
+    sleepers::forget_peeker(socket);
     let _ = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
 }
 

@@ -5,7 +5,8 @@ use heliostat_base::{call, clock};
 use libc::pollfd;
 
 use super::{is_watched, look, Polled, Watched};
-use crate::net::socket::{self, Connection};
+use crate::net::shadow::sleepers::{self, Place};
+use crate::net::socket::{self, Connection, Sleeper};
 use crate::net::watch::polled;
 use crate::net::{early, returned, shadow, wait};
 use crate::thread::Critical;
@@ -20,7 +21,7 @@ pub(super) fn sleep(
 ) -> Result<usize, Errno> {
     let Some(_counted) = Counted::all(&entries.undecided) else { return Ok(0) };
     let watched = &entries.watched;
-    let sets = arm(watched, fds);
+    let (places, sets) = arm(watched, fds);
     let found = look(fds, watched);
     let mut copy = fds.to_vec();
     let pauses = watched.iter().filter_map(|entry| prepare(entry, fds, &mut copy));
@@ -36,7 +37,7 @@ pub(super) fn sleep(
         }
         _ => Ok(0),
     };
-    disarm(fds, watched, &copy, answer.is_ok());
+    disarm(fds, watched, &places, &copy, answer.is_ok());
     answer?;
     for (at, entry) in copy.iter().enumerate().filter(|(at, _)| !is_watched(watched, *at)) {
         fds[at].revents = if found == 0 { entry.revents } else { 0 };
@@ -118,39 +119,45 @@ fn sleep_events(connection: Connection<'_>, wanted: i16) -> (i16, Option<u64>) {
     }
 }
 
-/// Says that this thread sleeps; for how long it may at once, because of what is in the sets.
-fn arm(watched: &[Watched], fds: &[pollfd]) -> Option<u64> {
+/// Says that this thread sleeps: its places on the shadows, in order, and for how long it may sleep at
+/// once, because of what is in the sets.
+fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Place>, Option<u64>) {
     let _critical = Critical::enter();
-    let mut pause = None;
+    let (mut places, mut pause) = (Vec::new(), None);
     for entry in watched {
         match entry {
             Watched::Stream { at, fd, index, stream } => {
-                socket::at(*index).arm(stream, fds[*at].events & libc::POLLOUT != 0);
-                shadow::drain(*fd, socket::at(*index), &stream.incoming);
+                let socket = socket::at(*index);
+                socket.arm(stream, fds[*at].events & libc::POLLOUT != 0);
+                let connection = Connection::new(*fd, socket, stream);
+                places.push(sleepers::lie_down(connection, Sleeper::Poll));
             }
             Watched::Set { fd, index, .. } => {
                 pause = [pause, polled::arm(*fd, *index)].into_iter().flatten().min();
             }
         }
     }
-    pause
+    (places, pause)
 }
 
-fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) {
+fn disarm(fds: &[pollfd], watched: &[Watched], places: &[Place], answers: &[pollfd], valid: bool) {
     let _critical = Critical::enter();
+    let mut places = places.iter();
     for entry in watched {
         match entry {
             Watched::Stream { at, fd, index, stream } => {
-                let for_room = fds[*at].events & libc::POLLOUT != 0;
-                socket::at(*index).disarm(stream, for_room);
+                let socket = socket::at(*index);
+                socket.disarm(stream, fds[*at].events & libc::POLLOUT != 0);
                 if valid {
                     let events = answers[*at].revents as u16 as u32;
-                    shadow::learn(*fd, socket::at(*index), events);
+                    shadow::learn(*fd, socket, events);
                 }
+                let connection = Connection::new(*fd, socket, stream);
+                places.next().into_iter().for_each(|place| {
+                    sleepers::get_up(connection, *place);
+                });
                 if answers[*at].revents & libc::POLLIN != 0 {
-                    shadow::drain(*fd, socket::at(*index), &stream.incoming);
-                    let socket = socket::at(*index);
-                    wait::check_shadow(Connection::new(*fd, socket, stream));
+                    wait::check_shadow(connection);
                 }
             }
             Watched::Set { fd, index, .. } => polled::disarm(*fd, *index),

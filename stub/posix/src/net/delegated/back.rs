@@ -202,7 +202,7 @@ fn put_back(connection: Connection<'_>, hidden: i32) {
     if !owner::is_borrowed() {
         watch::life::withdraw_shadow(index); // locks that are held where bells are taken off
     }
-    let _alone = socket.draining.lock();
+    let _alone = socket.on_shadow.lock();
     if owner::is_borrowed() {
         put(hidden, fd);
     } else {

@@ -11,7 +11,8 @@ use heliostat_base::clock;
 
 use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::socket::{self, Connection, Socket, Stream};
-use crate::net::{early, returned, shadow};
+use crate::net::shadow::sleepers;
+use crate::net::{early, returned};
 
 const EDGE: u32 = libc::EPOLLET as u32;
 /// Draining costs a system call, so it is not done for each bell; but what lies unread is hardly
@@ -379,7 +380,7 @@ impl Interest {
     /// Takes bells off the shadow before they are many; edge-triggered, a few may stay.
     pub fn drain_bells(&self, socket: &Socket) {
         if self.stream.incoming.bells_pending() > BELLS_KEPT_MAX {
-            shadow::drain(self.fd, socket, &self.stream.incoming);
+            sleepers::drain_unslept(Connection::new(self.fd, socket, &self.stream));
         }
     }
 

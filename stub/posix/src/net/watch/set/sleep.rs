@@ -4,7 +4,8 @@ use heliostat_base::call;
 
 use super::{Interests, HOT_FEW};
 use crate::net::watch::interest::Interest;
-use crate::net::{shadow, socket};
+use crate::net::shadow::sleepers;
+use crate::net::socket::{self, Connection};
 
 impl Interests {
     /// Before a poll on the set itself: what the kernel's set has of shadows tells only of news, not
@@ -15,7 +16,8 @@ impl Interests {
                 let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
             } else {
                 let socket = socket::at(interest.socket);
-                shadow::drain(interest.fd, socket, &interest.stream.incoming);
+                let connection = Connection::new(interest.fd, socket, &interest.stream);
+                sleepers::drain_unslept(connection);
             }
         }
     }

@@ -1,0 +1,84 @@
+//! Who sleeps on a shadow in the kernel, and who takes bells off it.
+//!
+//! A bell is a byte. The kernel wakes everybody who sleeps there, and each looks for the byte once more
+//! before its sleep ends: one who comes behind the thread that took it sleeps on, and what it waits for
+//! may have come with that bell. So nobody takes bells off while others sleep there, and the last of
+//! those that a bell has woken does.
+//!
+//! A thread can leave its sleep without a word: cancelled, or by a handler that jumps out. Of one in
+//! recv(2) the number is known, so that it is missed; of others the count stays wrong, and after
+//! `KEPT_MAX` sleeps that the byte has ended at once they are taken for gone.
+
+use crate::net::socket::{Connection, Sleeper, Sleepers, Socket};
+use crate::thread::Critical;
+
+/// A thread's place among them, until it gets up.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    sleeper: Sleeper,
+    generation: u32,
+}
+
+/// A thread is about to sleep there: bells that came until now are taken off, if nobody else sleeps. The
+/// caller looks once more after this.
+pub fn lie_down(connection: Connection<'_>, sleeper: Sleeper) -> Place {
+    let _critical = Critical::enter();
+    let mut sleepers = connection.socket.on_shadow.lock();
+    drain(connection, &mut sleepers);
+    sleepers.add(sleeper);
+    Place { sleeper, generation: connection.socket.generation() }
+}
+
+/// The same, where no other call sleeps there. Who is refused relies on that one, which wakes others
+/// when it gets up.
+pub fn lie_down_first(connection: Connection<'_>, sleeper: Sleeper) -> Option<Place> {
+    let _critical = Critical::enter();
+    let mut sleepers = connection.socket.on_shadow.lock();
+    if sleepers.has_call() {
+        return None;
+    }
+    drain(connection, &mut sleepers);
+    sleepers.add(sleeper);
+    Some(Place { sleeper, generation: connection.socket.generation() })
+}
+
+/// It sleeps no more; true when there was a bell, which the last one takes off.
+pub fn get_up(connection: Connection<'_>, place: Place) -> bool {
+    let socket = connection.socket;
+    let _critical = Critical::enter();
+    let mut sleepers = socket.on_shadow.lock();
+    // A place that serves another connection by now has no count of ours.
+    if place.generation != socket.generation() {
+        return false;
+    }
+    sleepers.remove(place.sleeper);
+    drain(connection, &mut sleepers)
+}
+
+/// The place of a thread that slept in recv(2), once it is awake.
+pub fn peeker(socket: &Socket) -> Place {
+    Place { sleeper: Sleeper::Peeker, generation: socket.generation() }
+}
+
+/// That thread does not know any more what it slept on.
+pub fn forget_peeker(socket: &Socket) {
+    let _critical = Critical::enter();
+    socket.on_shadow.lock().remove(Sleeper::Peeker);
+}
+
+/// Takes bells off for somebody who does not sleep there, if nobody does.
+pub fn drain_unslept(connection: Connection<'_>) {
+    let _critical = Critical::enter();
+    drain(connection, &mut connection.socket.on_shadow.lock());
+}
+
+fn drain(connection: Connection<'_>, sleepers: &mut Sleepers) -> bool {
+    let Connection { fd, socket, stream } = connection;
+    if !super::has_bells(socket, &stream.incoming) {
+        return false;
+    }
+    if sleepers.may_drain() {
+        super::take_off(fd, socket, &stream.incoming);
+    }
+    true
+}

@@ -1,0 +1,186 @@
+//! Several threads that sleep for one connection: no bell is taken from under one that still sleeps.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use heliostat_base::call;
+use heliostat_stub_posix::event::poll;
+use heliostat_stub_posix::net::shadow::{self, sleepers};
+use heliostat_stub_posix::net::socket::{self, Connection, Sleeper, Stream};
+use support::pair::{direct, End};
+
+/// So long nobody waits but who has been forgotten.
+const LONG: Duration = Duration::from_secs(10);
+/// Longer than a thread relies on another that sleeps for the same connection.
+const BESIDE: Duration = Duration::from_millis(30);
+const ROUNDS: usize = 60;
+/// Sleeps that a bell has ended at once before its other sleepers are taken for gone; at most.
+const KEPT_MAX: usize = 1 << 20;
+
+/// A client's end, and its bells rung by the server's.
+struct Rung {
+    client: End,
+    server: End,
+    stream: Stream,
+}
+
+impl Rung {
+    fn new() -> Self {
+        let (client, server) = direct();
+        let stream = socket::at(client.index()).stream().expect("it is direct");
+        Self { client, server, stream }
+    }
+
+    fn connection(&self) -> Connection<'_> {
+        Connection::new(self.client.fd, socket::at(self.client.index()), &self.stream)
+    }
+
+    fn ring(&self) {
+        let server = socket::at(self.server.index());
+        let stream = server.stream().expect("it is direct");
+        shadow::ring_bell(self.server.fd, server, &stream.outgoing, 0);
+        let begun = Instant::now();
+        while call::bytes_queued(self.client.fd).unwrap() == 0 {
+            assert!(begun.elapsed() < LONG, "the bell is not on the shadow");
+        }
+    }
+
+    /// Bells that nobody has taken off.
+    fn pending(&self) -> u32 {
+        self.stream.incoming.bells_pending()
+    }
+}
+
+#[test]
+fn the_last_of_those_that_a_bell_has_woken_takes_it() {
+    for others in [Sleeper::Call, Sleeper::Poll] {
+        let rung = Rung::new();
+        let first = sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("alone");
+        let second = sleepers::lie_down(rung.connection(), others);
+        rung.ring();
+        assert!(sleepers::get_up(rung.connection(), first), "there was a bell");
+        assert_eq!(rung.pending(), 1, "it is there for the other");
+        assert!(sleepers::get_up(rung.connection(), second));
+        assert_eq!(rung.pending(), 0);
+    }
+}
+
+#[test]
+fn who_lies_down_takes_no_bell_from_one_that_sleeps() {
+    let rung = Rung::new();
+    let first = sleepers::lie_down(rung.connection(), Sleeper::Poll);
+    rung.ring();
+    let second = sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("no other call");
+    assert!(sleepers::lie_down_first(rung.connection(), Sleeper::Call).is_none());
+    sleepers::drain_unslept(rung.connection());
+    assert_eq!(rung.pending(), 1);
+    sleepers::get_up(rung.connection(), first);
+    assert_eq!(rung.pending(), 1, "the second sleeps still");
+    sleepers::get_up(rung.connection(), second);
+    assert_eq!(rung.pending(), 0);
+}
+
+#[test]
+fn a_thread_that_was_cancelled_in_its_sleep_is_missed() {
+    let rung = Rung::new();
+    std::thread::scope(|scope| {
+        let asleep = || sleepers::lie_down_first(rung.connection(), Sleeper::Peeker).is_some();
+        assert!(scope.spawn(asleep).join().unwrap());
+    });
+    rung.ring();
+    let begun = Instant::now();
+    let place = loop {
+        match sleepers::lie_down_first(rung.connection(), Sleeper::Call) {
+            Some(place) => break place,
+            // The kernel has its number for a moment after it was joined.
+            None => assert!(begun.elapsed() < LONG, "the cancelled thread is still first"),
+        }
+    };
+    assert_eq!(rung.pending(), 0);
+    sleepers::get_up(rung.connection(), place);
+}
+
+#[test]
+fn a_sleeper_that_never_gets_up_keeps_no_bell_for_ever() {
+    let rung = Rung::new();
+    let _jumped_out = sleepers::lie_down(rung.connection(), Sleeper::Poll);
+    rung.ring();
+    let sleeps = (0..KEPT_MAX).take_while(|_| {
+        let place = sleepers::lie_down(rung.connection(), Sleeper::Call);
+        sleepers::get_up(rung.connection(), place);
+        rung.pending() > 0
+    });
+    assert!(sleeps.count() < KEPT_MAX);
+}
+
+/// Sends so much that the client finds no room for more.
+fn fill(end: &End) {
+    while end.send(&[7; 4096], libc::MSG_DONTWAIT).is_ok() {}
+}
+
+fn empty(end: &End) {
+    while end.recv(&mut vec![0; 1 << 20], libc::MSG_DONTWAIT).is_ok() {}
+}
+
+/// Waits with poll(2); what was found.
+fn polled(end: &End, events: i16) -> i16 {
+    let mut fds = [libc::pollfd { fd: end.fd, events, revents: 0 }];
+    let found = poll::poll(&mut fds, Some(LONG.as_nanos() as u64), None).expect("it is direct");
+    assert_eq!(found.map_err(|error| error.0), Ok(1), "it slept through what it waited for");
+    fds[0].revents
+}
+
+/// One thread waits for room, in its own way, another for bytes, in its own: first there is room, then
+/// there are bytes.
+fn room_then_bytes(room: impl Fn(&End) + Sync, bytes: impl Fn(&End) + Sync) {
+    for _ in 0..ROUNDS {
+        let (client, server) = direct();
+        [&client, &server].iter().for_each(|end| end.set_timeouts(LONG));
+        fill(&client);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| room(&client));
+            scope.spawn(|| bytes(&client));
+            std::thread::sleep(BESIDE);
+            empty(&server);
+            waits.join().expect("room came");
+            assert_eq!(server.send(b"x", 0), Ok(1));
+        });
+    }
+}
+
+fn polls_room(end: &End) {
+    assert_ne!(polled(end, libc::POLLOUT) & libc::POLLOUT, 0);
+}
+
+fn polls_bytes(end: &End) {
+    assert_ne!(polled(end, libc::POLLIN) & libc::POLLIN, 0);
+}
+
+fn sends(end: &End) {
+    assert_eq!(end.send(&[1; 4096], 0), Ok(4096));
+}
+
+fn receives(end: &End) {
+    assert_eq!(end.recv(&mut [0; 1], 0), Ok(1));
+}
+
+#[test]
+fn a_writer_hears_of_room_beside_a_reader() {
+    room_then_bytes(sends, receives);
+}
+
+#[test]
+fn a_poll_for_room_hears_of_it_beside_one_for_bytes() {
+    room_then_bytes(polls_room, polls_bytes);
+}
+
+#[test]
+fn a_writer_hears_of_room_beside_a_poll() {
+    room_then_bytes(sends, polls_bytes);
+}
+
+#[test]
+fn a_poll_for_room_hears_of_it_beside_a_reader() {
+    room_then_bytes(polls_room, receives);
+}
