@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use heliostat_base::call;
 use heliostat_stub_posix::event::poll;
-use heliostat_stub_posix::net::shadow::{self, sleepers};
+use heliostat_stub_posix::net::shadow::{self, sleepers, sleepers::Bells};
 use heliostat_stub_posix::net::socket::{self, Connection, Sleeper, Stream};
 use support::pair::{direct, End};
+use support::set::Set;
 
 /// So long nobody waits but who has been forgotten.
 const LONG: Duration = Duration::from_secs(10);
@@ -56,12 +57,12 @@ impl Rung {
 fn the_last_of_those_that_a_bell_has_woken_takes_it() {
     for others in [Sleeper::Call, Sleeper::Poll] {
         let rung = Rung::new();
-        let first = sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("alone");
-        let second = sleepers::lie_down(rung.connection(), others);
+        let (first, _) = sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("alone");
+        let (second, _) = sleepers::lie_down(rung.connection(), others);
         rung.ring();
-        assert!(sleepers::get_up(rung.connection(), first), "there was a bell");
+        assert_eq!(sleepers::get_up(rung.connection(), first), Bells::Left);
         assert_eq!(rung.pending(), 1, "it is there for the other");
-        assert!(sleepers::get_up(rung.connection(), second));
+        assert_eq!(sleepers::get_up(rung.connection(), second), Bells::Taken);
         assert_eq!(rung.pending(), 0);
     }
 }
@@ -69,9 +70,9 @@ fn the_last_of_those_that_a_bell_has_woken_takes_it() {
 #[test]
 fn who_lies_down_takes_no_bell_from_one_that_sleeps() {
     let rung = Rung::new();
-    let first = sleepers::lie_down(rung.connection(), Sleeper::Poll);
+    let (first, _) = sleepers::lie_down(rung.connection(), Sleeper::Poll);
     rung.ring();
-    let second = sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("no other call");
+    let (second, _) = sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("no other call");
     assert!(sleepers::lie_down_first(rung.connection(), Sleeper::Call).is_none());
     sleepers::drain_unslept(rung.connection());
     assert_eq!(rung.pending(), 1);
@@ -92,7 +93,7 @@ fn a_thread_that_was_cancelled_in_its_sleep_is_missed() {
     let begun = Instant::now();
     let place = loop {
         match sleepers::lie_down_first(rung.connection(), Sleeper::Call) {
-            Some(place) => break place,
+            Some((place, _)) => break place,
             // The kernel has its number for a moment after it was joined.
             None => assert!(begun.elapsed() < LONG, "the cancelled thread is still first"),
         }
@@ -107,7 +108,7 @@ fn a_sleeper_that_never_gets_up_keeps_no_bell_for_ever() {
     let _jumped_out = sleepers::lie_down(rung.connection(), Sleeper::Poll);
     rung.ring();
     let sleeps = (0..KEPT_MAX).take_while(|_| {
-        let place = sleepers::lie_down(rung.connection(), Sleeper::Call);
+        let (place, _) = sleepers::lie_down(rung.connection(), Sleeper::Call);
         sleepers::get_up(rung.connection(), place);
         rung.pending() > 0
     });
@@ -183,4 +184,40 @@ fn a_writer_hears_of_room_beside_a_poll() {
 #[test]
 fn a_poll_for_room_hears_of_it_beside_a_reader() {
     room_then_bytes(polls_room, receives);
+}
+
+/// Waits in an epoll set of its own.
+fn waits(end: &End, events: u32) {
+    let set = Set::new();
+    set.control(libc::EPOLL_CTL_ADD, end, events);
+    assert_ne!(set.wait(LONG) & events, 0, "it slept through what it waited for");
+}
+
+fn set_of_room(end: &End) {
+    waits(end, libc::EPOLLOUT as u32);
+}
+
+fn set_of_bytes(end: &End) {
+    waits(end, libc::EPOLLIN as u32);
+}
+
+#[test]
+fn a_set_hears_of_room_beside_a_reader() {
+    room_then_bytes(set_of_room, receives);
+}
+
+#[test]
+fn a_set_hears_of_room_beside_a_poll() {
+    room_then_bytes(set_of_room, polls_bytes);
+}
+
+#[test]
+fn a_set_hears_of_room_beside_another_set() {
+    room_then_bytes(set_of_room, set_of_bytes);
+}
+
+#[test]
+fn calls_hear_of_room_beside_a_set() {
+    room_then_bytes(sends, set_of_bytes);
+    room_then_bytes(polls_room, set_of_bytes);
 }

@@ -49,7 +49,7 @@ fn a_handler_that_ran_before_the_sleep_interrupts_every_kind_of_read() {
     let socket = socket::at(server.index());
     let stream = socket.stream().expect("it is direct");
     let connection = Connection::new(server.fd, socket, &stream);
-    let other = sleepers::lie_down(connection, Sleeper::Call); // another thread
+    let (other, _) = sleepers::lie_down(connection, Sleeper::Call); // another thread
     assert_eq!(answer_behind_a_handler(&server, false, 0), Err(libc::EINTR));
     sleepers::get_up(connection, other);
 }

@@ -298,6 +298,11 @@ impl Socket {
         }
     }
 
+    /// Whether epoll sets hold it.
+    pub fn is_in_sets(&self) -> bool {
+        !self.sets.lock().is_empty()
+    }
+
     /// How the waits of this connection have ended.
     #[inline]
     pub fn habit(&self, for_room: bool) -> &HabitCell {

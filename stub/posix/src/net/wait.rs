@@ -17,10 +17,10 @@ use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
 use heliostat_base::futex;
 use heliostat_base::sys::Errno;
 
-use super::shadow::sleepers::{self, Place};
+use super::shadow::sleepers::{self, Bells, Place};
 use super::socket::{Connection, Sleeper, Socket, Stream};
 use super::transfer::PIECE_BYTES;
-use super::{commit, early, end, shadow, switch};
+use super::{commit, early, end, shadow, switch, watch};
 use crate::thread::{Began, Critical};
 use crate::{report, waiting};
 
@@ -71,22 +71,55 @@ pub fn sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake {
 }
 
 /// On the shadow, or beside a thread that sleeps there; why it ended, and this thread's place on the shadow.
-fn sleep_somewhere(connection: Connection<'_>, seen: u32, blocked: &Blocked) -> (Wake, Option<Place>) {
+fn sleep_somewhere(
+    connection: Connection<'_>,
+    seen: u32,
+    blocked: &Blocked,
+) -> (Wake, Option<Place>) {
     if is_changed(connection, blocked.for_room) {
         return (Wake::Look, None);
     }
+    // No bell tells of room on the shadow, nor any thread that waits for bytes.
     let goes_beside = blocked.for_room && connection.socket.is_early();
-    let first = match goes_beside {
-        true => None,
-        false => sleepers::lie_down_first(connection, Sleeper::Call),
-    };
-    if first.is_none() && !goes_beside {
-        if let Some(wake) = asleep::follow(connection.socket, seen, blocked) {
-            return (wake, None);
+    let mut place = None;
+    if !goes_beside {
+        place = lie_down_first(connection, Sleeper::Call);
+        if place.is_none() {
+            if let Some(wake) = asleep::follow(connection.socket, seen, blocked) {
+                return (wake, None);
+            }
         }
     }
-    let place = first.unwrap_or_else(|| sleepers::lie_down(connection, Sleeper::Call));
+    let place = place.unwrap_or_else(|| lie_down(connection, Sleeper::Call));
     (asleep::lead(connection, blocked), Some(place))
+}
+
+/// A place on the shadow for this thread, which looks once more before it sleeps.
+pub fn lie_down(connection: Connection<'_>, sleeper: Sleeper) -> Place {
+    let (place, bells) = sleepers::lie_down(connection, sleeper);
+    tell_sets(connection, bells);
+    place
+}
+
+/// The same, unless another call sleeps there.
+fn lie_down_first(connection: Connection<'_>, sleeper: Sleeper) -> Option<Place> {
+    let (place, bells) = sleepers::lie_down_first(connection, sleeper)?;
+    tell_sets(connection, bells);
+    Some(place)
+}
+
+/// The place is given up; whether there was a bell.
+pub fn get_up(connection: Connection<'_>, place: Place) -> bool {
+    let bells = sleepers::get_up(connection, place);
+    tell_sets(connection, bells);
+    bells != Bells::None
+}
+
+/// Bells that were taken off may have been for epoll sets as well.
+fn tell_sets(connection: Connection<'_>, bells: Bells) {
+    if bells == Bells::Taken && connection.socket.is_in_sets() {
+        watch::life::repeat_bell(connection.index());
+    }
 }
 
 /// A sleep that a bell ended beside a handler is an interrupted one, if the bell was for nothing: the
@@ -114,7 +147,7 @@ pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool 
         return false;
     }
     socket.arm(stream, false);
-    let Some(place) = sleepers::lie_down_first(connection, Sleeper::Peeker) else {
+    let Some(place) = lie_down_first(connection, Sleeper::Peeker) else {
         socket.disarm(stream, false);
         return false;
     };
@@ -149,7 +182,7 @@ pub fn outlast_flush(socket: &Socket, stream: &Stream, blocked: &Blocked) {
     let sleep = |rings| {
         arm(socket, stream, false);
         socket.sleepers.fetch_add(1, AcqRel);
-        let place = sleepers::lie_down(connection, Sleeper::Call);
+        let place = lie_down(connection, Sleeper::Call);
         if !is_changed(connection, false) {
             asleep::nap_beside(socket, blocked, rings);
         }
@@ -166,7 +199,7 @@ fn awake(connection: Connection<'_>, for_room: bool, place: Option<Place>) {
     socket.disarm(stream, for_room);
     // A sleep that a bell has ended needs no other cause; what lies there beside it will end the
     // next one.
-    if place.is_some_and(|place| !sleepers::get_up(connection, place)) {
+    if place.is_some_and(|place| !get_up(connection, place)) {
         check_shadow(connection);
     }
     let before = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));

@@ -11,7 +11,7 @@ use heliostat_base::{call, clock};
 
 use crate::event::poll;
 use crate::flush;
-use crate::net::watch::family;
+use crate::net::watch::{family, life};
 use crate::net::watch::interest::Interest;
 use crate::net::watch::set::Interests;
 use crate::net::watch::sets::{set_for, set_of, Set, SETS};
@@ -164,7 +164,9 @@ pub fn woken(
     let mut switched = Vec::new();
     inner.scan(epoll, now, &mut switched);
     let found = inner.tell(out, now);
+    let taken_bells = std::mem::take(&mut inner.taken_bells);
     drop(inner);
+    taken_bells.into_iter().for_each(life::repeat_bell);
     for (fd, index) in switched {
         demote::follow(fd, index);
     }
@@ -209,7 +211,9 @@ fn collect(epoll: i32, set: &Set, out: &mut [MaybeUninit<epoll_event>], ask_kern
         inner.scan(epoll, now, &mut switched);
     }
     let found = inner.tell(out, now);
+    let taken_bells = std::mem::take(&mut inner.taken_bells);
     drop(inner);
+    taken_bells.into_iter().for_each(life::repeat_bell);
     for (fd, index) in switched {
         demote::follow(fd, index);
     }

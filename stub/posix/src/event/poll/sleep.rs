@@ -5,7 +5,7 @@ use heliostat_base::{call, clock};
 use libc::pollfd;
 
 use super::{is_watched, look, Polled, Watched};
-use crate::net::shadow::sleepers::{self, Place};
+use crate::net::shadow::sleepers::Place;
 use crate::net::socket::{self, Connection, Sleeper};
 use crate::net::watch::polled;
 use crate::net::{early, returned, shadow, wait};
@@ -130,7 +130,7 @@ fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Place>, Option<u64>) {
                 let socket = socket::at(*index);
                 socket.arm(stream, fds[*at].events & libc::POLLOUT != 0);
                 let connection = Connection::new(*fd, socket, stream);
-                places.push(sleepers::lie_down(connection, Sleeper::Poll));
+                places.push(wait::lie_down(connection, Sleeper::Poll));
             }
             Watched::Set { fd, index, .. } => {
                 pause = [pause, polled::arm(*fd, *index)].into_iter().flatten().min();
@@ -154,7 +154,7 @@ fn disarm(fds: &[pollfd], watched: &[Watched], places: &[Place], answers: &[poll
                 }
                 let connection = Connection::new(*fd, socket, stream);
                 places.next().into_iter().for_each(|place| {
-                    sleepers::get_up(connection, *place);
+                    wait::get_up(connection, *place);
                 });
                 if answers[*at].revents & libc::POLLIN != 0 {
                     wait::check_shadow(connection);

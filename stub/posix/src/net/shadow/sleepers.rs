@@ -19,37 +19,53 @@ pub struct Place {
     generation: u32,
 }
 
+/// What became of the bells that were there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bells {
+    /// There was none.
+    None,
+    /// They lie there for others who sleep.
+    Left,
+    /// They were taken off.
+    Taken,
+}
+
 /// A thread is about to sleep there: bells that came until now are taken off, if nobody else sleeps. The
 /// caller looks once more after this.
-pub fn lie_down(connection: Connection<'_>, sleeper: Sleeper) -> Place {
+pub fn lie_down(connection: Connection<'_>, sleeper: Sleeper) -> (Place, Bells) {
     let _critical = Critical::enter();
-    let mut sleepers = connection.socket.on_shadow.lock();
-    drain(connection, &mut sleepers);
-    sleepers.add(sleeper);
-    Place { sleeper, generation: connection.socket.generation() }
+    lie_down_among(connection, sleeper, &mut connection.socket.on_shadow.lock())
 }
 
 /// The same, where no other call sleeps there. Who is refused relies on that one, which wakes others
 /// when it gets up.
-pub fn lie_down_first(connection: Connection<'_>, sleeper: Sleeper) -> Option<Place> {
+pub fn lie_down_first(connection: Connection<'_>, sleeper: Sleeper) -> Option<(Place, Bells)> {
     let _critical = Critical::enter();
     let mut sleepers = connection.socket.on_shadow.lock();
-    if sleepers.has_call() {
-        return None;
+    match sleepers.has_call() {
+        true => None,
+        false => Some(lie_down_among(connection, sleeper, &mut sleepers)),
     }
-    drain(connection, &mut sleepers);
-    sleepers.add(sleeper);
-    Some(Place { sleeper, generation: connection.socket.generation() })
 }
 
-/// It sleeps no more; true when there was a bell, which the last one takes off.
-pub fn get_up(connection: Connection<'_>, place: Place) -> bool {
+fn lie_down_among(
+    connection: Connection<'_>,
+    sleeper: Sleeper,
+    sleepers: &mut Sleepers,
+) -> (Place, Bells) {
+    let bells = drain(connection, sleepers);
+    sleepers.add(sleeper);
+    (Place { sleeper, generation: connection.socket.generation() }, bells)
+}
+
+/// It sleeps no more. Bells are taken off by the last one.
+pub fn get_up(connection: Connection<'_>, place: Place) -> Bells {
     let socket = connection.socket;
     let _critical = Critical::enter();
     let mut sleepers = socket.on_shadow.lock();
     // A place that serves another connection by now has no count of ours.
     if place.generation != socket.generation() {
-        return false;
+        return Bells::None;
     }
     sleepers.remove(place.sleeper);
     drain(connection, &mut sleepers)
@@ -67,18 +83,19 @@ pub fn forget_peeker(socket: &Socket) {
 }
 
 /// Takes bells off for somebody who does not sleep there, if nobody does.
-pub fn drain_unslept(connection: Connection<'_>) {
+pub fn drain_unslept(connection: Connection<'_>) -> Bells {
     let _critical = Critical::enter();
-    drain(connection, &mut connection.socket.on_shadow.lock());
+    drain(connection, &mut connection.socket.on_shadow.lock())
 }
 
-fn drain(connection: Connection<'_>, sleepers: &mut Sleepers) -> bool {
+fn drain(connection: Connection<'_>, sleepers: &mut Sleepers) -> Bells {
     let Connection { fd, socket, stream } = connection;
     if !super::has_bells(socket, &stream.incoming) {
-        return false;
+        return Bells::None;
     }
-    if sleepers.may_drain() {
-        super::take_off(fd, socket, &stream.incoming);
+    if !sleepers.may_drain() {
+        return Bells::Left;
     }
-    true
+    super::take_off(fd, socket, &stream.incoming);
+    Bells::Taken
 }

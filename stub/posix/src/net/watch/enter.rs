@@ -1,11 +1,10 @@
 //! An interest enters a set, or changes: it is looked at from then on, also by threads that sleep.
 
-use heliostat_base::call;
 use heliostat_base::lock::Guard;
 use heliostat_base::sync::Ordering::Acquire;
 
 use super::life;
-use super::set::{Interests, SHADOW_EVENTS};
+use super::set::Interests;
 use super::sets::{Set, SETS};
 use crate::net::socket;
 use crate::Answer;
@@ -37,18 +36,9 @@ pub fn put(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize)
     Some(Ok(0))
 }
 
-/// Another thread sleeps in the kernel and does not look at what was just put in: the interest
-/// is armed, and if it is ready already, the kernel is made to report its shadow, by asking
-/// once for "writable", which it is.
+/// Another thread sleeps in the kernel and does not look at what was just put in.
 fn kick_if_asleep(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) {
-    if set.sleepers.load(Acquire) == 0 || inner.register(epoll, place).is_err() {
-        return;
-    }
-    let Some(interest) = inner.at(place) else { return };
-    interest.arm();
-    if interest.is_ready() {
-        let events = SHADOW_EVENTS | libc::EPOLLOUT as u32;
-        let event = libc::epoll_event { events, u64: interest.mark(place) };
-        let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, interest.fd, Some(event));
+    if set.sleepers.load(Acquire) > 0 {
+        inner.remind(epoll, place);
     }
 }

@@ -11,7 +11,7 @@ use heliostat_base::clock;
 
 use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::socket::{self, Connection, Socket, Stream};
-use crate::net::shadow::sleepers;
+use crate::net::shadow::sleepers::{self, Bells};
 use crate::net::{early, returned};
 
 const EDGE: u32 = libc::EPOLLET as u32;
@@ -378,9 +378,10 @@ impl Interest {
     }
 
     /// Takes bells off the shadow before they are many; edge-triggered, a few may stay.
-    pub fn drain_bells(&self, socket: &Socket) {
-        if self.stream.incoming.bells_pending() > BELLS_KEPT_MAX {
-            sleepers::drain_unslept(Connection::new(self.fd, socket, &self.stream));
+    pub fn drain_bells(&self, socket: &Socket) -> Bells {
+        match self.stream.incoming.bells_pending() > BELLS_KEPT_MAX {
+            true => sleepers::drain_unslept(Connection::new(self.fd, socket, &self.stream)),
+            false => Bells::None,
         }
     }
 

@@ -1,9 +1,10 @@
 //! Epoll sets when descriptors, connections and processes come and go.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_base::call;
 
+use super::interest::Interest;
 use super::set::Interests;
 use super::sets::{Set, SETS, SETS_MAX, USED};
 use super::{early, family};
@@ -35,6 +36,22 @@ pub fn withdraw_shadow(index: u32) {
             let Some(interest) = inner.at(place) else { continue };
             if std::mem::take(&mut interest.in_kernel) {
                 let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
+            }
+        }
+    }
+}
+
+/// Somebody took a bell of connection `index` off its shadow: a set that the bell was for too, and that has
+/// not asked the kernel since, would not hear of it.
+#[cold]
+pub fn repeat_bell(index: u32) {
+    for (epoll, set) in sets_of(index) {
+        let mut inner = set.inner.lock();
+        let sleeps = set.sleepers.load(Acquire) > 0;
+        for place in places_of(&mut inner, index) {
+            let relies = |interest: &mut Interest| interest.is_active && (sleeps || !interest.is_hot);
+            if inner.at(place).is_some_and(relies) {
+                inner.remind(epoll, place);
             }
         }
     }

@@ -15,6 +15,7 @@ use heliostat_base::sys::Errno;
 use super::interest::{Interest, Look};
 use super::mark;
 use super::order::{Found, Ready};
+use crate::net::shadow::sleepers::Bells;
 use crate::net::{returned, shadow, socket};
 
 /// An interest that gave nothing so often turns cold, if the hot list is worth shortening.
@@ -46,6 +47,8 @@ pub struct Interests {
     pub kernel_had_news: bool,
     /// Other processes may hold the streams of some interests.
     may_be_shared: bool,
+    /// Connections whose bells were taken off here, and that are in other sets too (`life::repeat_bell`).
+    pub taken_bells: Vec<u32>,
 }
 
 impl Default for Interests {
@@ -68,6 +71,7 @@ impl Interests {
             kernel_only: None,
             kernel_had_news: false,
             may_be_shared: false,
+            taken_bells: Vec::new(),
         }
     }
 
@@ -338,7 +342,9 @@ impl Interests {
         if is_early_news || returned::is_reading(socket) {
             socket.shadow_news.fetch_add(1, Release);
         }
-        interest.drain_bells(socket);
+        if interest.drain_bells(socket) == Bells::Taken && socket.sets.lock().len() > 1 {
+            self.taken_bells.push(interest.socket);
+        }
         if interest.is_active {
             match others_sleep {
                 true => interest.arm(),

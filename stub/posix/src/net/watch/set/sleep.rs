@@ -2,7 +2,7 @@
 
 use heliostat_base::call;
 
-use super::{Interests, HOT_FEW};
+use super::{Interests, HOT_FEW, SHADOW_EVENTS};
 use crate::net::watch::interest::Interest;
 use crate::net::shadow::sleepers;
 use crate::net::socket::{self, Connection};
@@ -19,6 +19,21 @@ impl Interests {
                 let connection = Connection::new(interest.fd, socket, &interest.stream);
                 sleepers::drain_unslept(connection);
             }
+        }
+    }
+
+    /// The interest is armed, and if it is ready already the kernel is made to report its shadow, by
+    /// asking once for "writable", which it is.
+    pub fn remind(&mut self, epoll: i32, place: usize) {
+        if self.register(epoll, place).is_err() {
+            return;
+        }
+        let Some(interest) = &mut self.places[place] else { return };
+        interest.arm();
+        if interest.is_ready() {
+            let events = SHADOW_EVENTS | libc::EPOLLOUT as u32;
+            let event = libc::epoll_event { events, u64: interest.mark(place) };
+            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, interest.fd, Some(event));
         }
     }
 
