@@ -72,7 +72,8 @@ fn who_lies_down_takes_no_bell_from_one_that_sleeps() {
     let rung = Rung::new();
     let (first, _) = sleepers::lie_down(rung.connection(), Sleeper::Poll);
     rung.ring();
-    let (second, _) = sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("no other call");
+    let (second, _) =
+        sleepers::lie_down_first(rung.connection(), Sleeper::Call).expect("no other call");
     assert!(sleepers::lie_down_first(rung.connection(), Sleeper::Call).is_none());
     sleepers::drain_unslept(rung.connection());
     assert_eq!(rung.pending(), 1);

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, process};
 use heliostat_stub_posix::net::receive::{self, Received};
-use heliostat_stub_posix::net::wait::{self, Blocked, Wake};
 use heliostat_stub_posix::net::shadow::{self, sleepers};
 use heliostat_stub_posix::net::socket::{self, Connection, Sleeper};
+use heliostat_stub_posix::net::wait::{self, Blocked, Wake};
 use heliostat_stub_posix::thread::{self, Began};
 use support::pair::{direct, End, Moved};
 

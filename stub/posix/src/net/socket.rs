@@ -263,46 +263,6 @@ impl Socket {
         self.sender.lock().stream.clone()
     }
 
-    /// Says that one more sleeper, or cold interest, relies on bells. The caller looks at the
-    /// stream once more after this.
-    pub fn arm(&self, stream: &Stream, for_room: bool) {
-        let mut armed = self.armed.lock();
-        armed.readers += 1;
-        stream.incoming.reader_sleeps();
-        if for_room {
-            armed.writers += 1;
-            stream.outgoing.writer_sleeps();
-        }
-    }
-
-    /// One less. The words stay set, or are set again, while others still rely on them: the peer
-    /// took them back when it rang, and that bell may have woken only one of us.
-    pub fn disarm(&self, stream: &Stream, for_room: bool) {
-        let mut armed = self.armed.lock();
-        armed.readers = armed.readers.saturating_sub(1);
-        if for_room {
-            armed.writers = armed.writers.saturating_sub(1);
-        }
-        if self.is_native() {
-            return; // a slot that was given back may be another stream's by now
-        }
-        match armed.readers {
-            0 => stream.incoming.reader_awake(),
-            _ => stream.incoming.reader_sleeps(),
-        }
-        if for_room {
-            match armed.writers {
-                0 => stream.outgoing.writer_awake(),
-                _ => stream.outgoing.writer_sleeps(),
-            }
-        }
-    }
-
-    /// Whether epoll sets hold it.
-    pub fn is_in_sets(&self) -> bool {
-        !self.sets.lock().is_empty()
-    }
-
     /// How the waits of this connection have ended.
     #[inline]
     pub fn habit(&self, for_room: bool) -> &HabitCell {

@@ -11,10 +11,10 @@ use heliostat_base::{call, clock};
 
 use crate::event::poll;
 use crate::flush;
-use crate::net::watch::{family, life};
 use crate::net::watch::interest::Interest;
 use crate::net::watch::set::Interests;
 use crate::net::watch::sets::{set_for, set_of, Set, SETS};
+use crate::net::watch::{family, life};
 use crate::net::{commit, demote, early, shared_set};
 use crate::thread::{Critical, Interrupts};
 use crate::{fail, waiting, Answer};

@@ -9,14 +9,6 @@ use crate::flush::Unflushed;
 use crate::net::undecided::Undecided;
 use crate::report::Line;
 
-/// How many of this process rely on a bell for a connection.
-pub struct Armed {
-    /// For bytes.
-    pub readers: u32,
-    /// For room.
-    pub writers: u32,
-}
-
 /// The reading half.
 pub struct Receiver {
     /// The stream, while this half is direct.

@@ -1,12 +1,22 @@
-//! Who sleeps on a connection's shadow in the kernel (`shadow::sleepers`).
+//! Who waits for a connection's bells: all that rely on them, and of those who sleeps on the shadow in the
+//! kernel (`shadow::sleepers`).
 
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, process};
 
+use super::{Socket, Stream};
 use crate::thread;
 
 /// A bell that is left lying so often has nobody who sleeps for it: some tenths of a second of one core.
 const KEPT_MAX: u32 = 65_536;
+
+/// How many of this process rely on a bell for a connection.
+pub struct Armed {
+    /// For bytes.
+    pub readers: u32,
+    /// For room.
+    pub writers: u32,
+}
 
 /// How a thread sleeps there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,5 +91,47 @@ impl Sleepers {
         }
         self.kept = 0;
         true
+    }
+}
+
+impl Socket {
+    /// Says that one more sleeper, or cold interest, relies on bells. The caller looks at the
+    /// stream once more after this.
+    pub fn arm(&self, stream: &Stream, for_room: bool) {
+        let mut armed = self.armed.lock();
+        armed.readers += 1;
+        stream.incoming.reader_sleeps();
+        if for_room {
+            armed.writers += 1;
+            stream.outgoing.writer_sleeps();
+        }
+    }
+
+    /// One less. The words stay set, or are set again, while others still rely on them: the peer
+    /// took them back when it rang, and that bell may have woken only one of us.
+    pub fn disarm(&self, stream: &Stream, for_room: bool) {
+        let mut armed = self.armed.lock();
+        armed.readers = armed.readers.saturating_sub(1);
+        if for_room {
+            armed.writers = armed.writers.saturating_sub(1);
+        }
+        if self.is_native() {
+            return; // a slot that was given back may be another stream's by now
+        }
+        match armed.readers {
+            0 => stream.incoming.reader_awake(),
+            _ => stream.incoming.reader_sleeps(),
+        }
+        if for_room {
+            match armed.writers {
+                0 => stream.outgoing.writer_awake(),
+                _ => stream.outgoing.writer_sleeps(),
+            }
+        }
+    }
+
+    /// Whether epoll sets hold it.
+    pub fn is_in_sets(&self) -> bool {
+        !self.sets.lock().is_empty()
     }
 }

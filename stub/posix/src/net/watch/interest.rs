@@ -10,8 +10,8 @@ use super::order::Ready;
 use heliostat_base::clock;
 
 use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
-use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::shadow::sleepers::{self, Bells};
+use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::{early, returned};
 
 const EDGE: u32 = libc::EPOLLET as u32;

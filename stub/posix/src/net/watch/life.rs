@@ -49,7 +49,8 @@ pub fn repeat_bell(index: u32) {
         let mut inner = set.inner.lock();
         let sleeps = set.sleepers.load(Acquire) > 0;
         for place in places_of(&mut inner, index) {
-            let relies = |interest: &mut Interest| interest.is_active && (sleeps || !interest.is_hot);
+            let relies =
+                |interest: &mut Interest| interest.is_active && (sleeps || !interest.is_hot);
             if inner.at(place).is_some_and(relies) {
                 inner.remind(epoll, place);
             }

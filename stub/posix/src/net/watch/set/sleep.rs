@@ -3,9 +3,9 @@
 use heliostat_base::call;
 
 use super::{Interests, HOT_FEW, SHADOW_EVENTS};
-use crate::net::watch::interest::Interest;
 use crate::net::shadow::sleepers;
 use crate::net::socket::{self, Connection};
+use crate::net::watch::interest::Interest;
 
 impl Interests {
     /// Before a poll on the set itself: what the kernel's set has of shadows tells only of news, not
