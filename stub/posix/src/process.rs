@@ -143,8 +143,15 @@ pub fn closing(fd: i32) -> Answer {
         file::closing(fd);
         return None;
     }
-    shared::forget(fd);
-    if table::is_unknown(fd) || is_borrowed() {
+    // Whose child this is costs a system call.
+    let is_remembered = shared::may_remember(fd);
+    if (table::is_unknown(fd) && !is_remembered) || is_borrowed() {
+        return None;
+    }
+    if is_remembered {
+        shared::forget(fd);
+    }
+    if table::is_unknown(fd) {
         return None;
     }
     let _critical = Critical::enter();

@@ -57,7 +57,7 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
         Err(reason) => {
             doubt_control_plane(reason);
             if let Err(reason) = delegated::accepted(fd, reason) {
-                report_line::list_native(fd, Side::Server, Path::Native(reason));
+                report_line::list_native(fd, Side::Server, Path::Native(reason), Some(peer));
             }
             return;
         }

@@ -140,7 +140,7 @@ fn begin_later(fd: i32, reason: Native) {
 fn begin_native(fd: i32, reason: Native) {
     early::restore(fd);
     early::forget(fd);
-    report_line::list_native(fd, Side::Client, Path::Native(reason));
+    report_line::list_native(fd, Side::Client, Path::Native(reason), None);
 }
 
 /// Puts the connected socket on offer.

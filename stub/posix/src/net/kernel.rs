@@ -1,5 +1,8 @@
 //! What the kernel is asked of sockets and addresses that no table knows.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call;
 use heliostat_base::lock::Lock;
@@ -19,16 +22,22 @@ pub fn is_on_this_node(address: NetAddress) -> bool {
     address.is_loopback() || is_local(address)
 }
 
-/// Own addresses are asked of the kernel once each.
+/// Addresses whose answer is kept, each at one place: a server's peers may be many.
+const KNOWN_ADDRESSES: usize = 1024;
+
+/// Asked of the kernel, and kept until another address takes the place.
 fn is_local(address: NetAddress) -> bool {
-    static KNOWN: Lock<Vec<(std::net::IpAddr, bool)>> = Lock::new(Vec::new());
-    let mut known = KNOWN.lock();
-    if let Some((_, local)) = known.iter().find(|(ip, _)| *ip == address.ip) {
-        return *local;
+    static KNOWN: Lock<Vec<Option<(IpAddr, bool)>>> = Lock::new(Vec::new());
+    let mut hasher = DefaultHasher::new();
+    address.ip.hash(&mut hasher);
+    let place = hasher.finish() as usize % KNOWN_ADDRESSES;
+    let known = KNOWN.lock().get(place).copied().flatten();
+    if let Some((_, local)) = known.filter(|(ip, _)| *ip == address.ip) {
+        return local;
     }
     let local = call::is_local_ip(address.ip);
-    if known.len() < 64 {
-        known.push((address.ip, local));
-    }
+    let mut all = KNOWN.lock();
+    all.resize(KNOWN_ADDRESSES, None);
+    all[place] = Some((address.ip, local));
     local
 }

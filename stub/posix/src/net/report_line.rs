@@ -33,8 +33,8 @@ pub fn begin(
     give_line(fd, socket, path, ends);
 }
 
-/// Lists a native connection, so that `explain` can say why.
-pub fn list_native(fd: i32, side: Side, path: Path) {
+/// Lists a native connection, so that `explain` can say why; `peer` where it is known.
+pub fn list_native(fd: i32, side: Side, path: Path, peer: Option<NetAddress>) {
     let Path::Native(reason) = path else { return };
     session::be_known();
     let Some(index) = socket::allocate() else {
@@ -43,7 +43,7 @@ pub fn list_native(fd: i32, side: Side, path: Path) {
     };
     let socket = socket::at(index);
     socket.set_native(reason);
-    begin(fd, socket, side, path, None);
+    begin(fd, socket, side, path, ends_of(fd, peer));
     table::set(fd, DescriptorKind::Socket(index));
 }
 
@@ -56,7 +56,7 @@ pub fn list_undecided(fd: i32, socket: &Socket) {
 /// The line; `Side` is what `socket.accepted` says.
 fn give_line(fd: i32, socket: &Socket, path: Path, ends: Option<(NetAddress, NetAddress)>) {
     let accepted = socket.accepted.load(Relaxed);
-    let Some(ends) = ends.or_else(|| ends_of(fd)) else { return };
+    let Some(ends) = ends.or_else(|| ends_of(fd, None)) else { return };
     let line = report::line(&entry_of(fd, socket, accepted, path, ends)).map(Arc::new);
     socket.receiver.lock().line = line.clone();
     socket.sender.lock().line = line;
@@ -77,16 +77,18 @@ pub fn list_inherited() {
     }
 }
 
-fn ends_of(fd: i32) -> Option<(NetAddress, NetAddress)> {
+/// A connection's ends; the kernel is asked for what is not known.
+fn ends_of(fd: i32, peer: Option<NetAddress>) -> Option<(NetAddress, NetAddress)> {
     let local = NetAddress::new(call::local_address(fd)?);
-    Some((local, NetAddress::new(call::peer_address(fd)?)))
+    let peer = peer.or_else(|| Some(NetAddress::new(call::peer_address(fd)?)));
+    Some((local, peer?))
 }
 
 /// Rewrites the line of a connection that went native.
 pub fn become_native(socket: &Socket, fd: i32, reason: Native) {
     let line = socket.receiver.lock().line.clone();
     let Some(line) = line else { return };
-    if let Some(ends) = ends_of(fd) {
+    if let Some(ends) = ends_of(fd, None) {
         line.write(&entry_of(fd, socket, line.accepted, Path::Native(reason), ends));
     }
 }

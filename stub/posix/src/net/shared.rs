@@ -209,11 +209,14 @@ pub fn knows(fd: i32) -> bool {
     owns(fd) || manners::of(fd).is_some()
 }
 
-/// Before any number is another file's: how it waited, and which sets it was or had, is forgotten.
+/// Whether something may be remembered of a number: how it waited, or which sets it was or had. No lock.
+#[inline]
+pub fn may_remember(fd: i32) -> bool {
+    manners::are_used() || interests::may_have(fd)
+}
+
+/// Before a number is another file's, in the process whose number it is: that is forgotten.
 pub fn forget(fd: i32) {
-    if !(manners::are_used() || interests::are_used()) || is_borrowed() {
-        return;
-    }
     let _critical = Critical::enter();
     let kind = descriptors::kind(fd);
     let is_same_set = |it: &(i32, DescriptorKind)| it.0 != fd && it.1 == kind;
@@ -252,7 +255,7 @@ pub fn duplicated(old: i32, new: i32) {
 /// Whether a listening descriptor is in an epoll set, by what is remembered.
 #[inline]
 pub fn is_watched(fd: i32) -> bool {
-    interests::are_used() && interests::is_watched(&[fd])
+    interests::may_have(fd) && interests::is_watched(&[fd])
 }
 
 /// A listening descriptor is put into an epoll set, changed there or taken out of it, by `make`.

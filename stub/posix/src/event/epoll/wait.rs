@@ -66,14 +66,16 @@ pub fn look(
         };
         commit::outlast(ends, look, |rings| sleep_beside(epoll, rings));
     }
-    if found == 0 {
+    let (has_hot, has_news) = has_hot_and_news(set);
+    // What only the kernel has it tells as well when it is asked to wait.
+    if found == 0 && (has_hot || has_news || ends == Some(0)) {
         found = collect(epoll, set, out, ends == Some(0));
     }
     if found > 0 || ends == Some(0) {
         return Waited::Answer(Some(Ok(found)));
     }
-    let may_spin = !has_mask && has_hot(set);
-    let is_ready = may_spin
+    let is_ready = has_hot
+        && !has_mask
         && waiting::look(
             &set.habit,
             || {
@@ -100,10 +102,12 @@ fn sleep_beside(epoll: i32, rings: [i32; 2]) {
     );
 }
 
-fn has_hot(set: &Set) -> bool {
+/// Whether there are streams that only a look in memory tells of; and whether the kernel had something when it
+/// was asked last, or something is not told yet.
+fn has_hot_and_news(set: &Set) -> (bool, bool) {
     let _critical = Critical::enter();
     let inner = set.inner.lock();
-    inner.has_hot()
+    (inner.has_hot(), inner.kernel_had_news || inner.native_found() > 0)
 }
 
 /// There is no room to tell anything: an error as soon as something is to be told, which stays for

@@ -22,12 +22,17 @@ use crate::net::socket::Stream;
 
 /// Channels that one process asks for.
 const CHANNELS_MAX: usize = 64;
-/// After a refusal the control plane is not asked again for so long.
+/// After a refusal the control plane is not asked again for so long, and twice that after each further one in
+/// a row: a connection that is accepted meanwhile waits for the answer.
 const REFUSED_NS: u64 = 1_000_000_000;
+/// But for no longer: what it decides by may change.
+const REFUSED_NS_MAX: u64 = 16 * REFUSED_NS;
 
 static CARRIERS: Lock<Carriers> = Lock::new(Carriers { epoch: 0, all: Vec::new() });
 /// Monotonic time until which it refuses.
 static REFUSED_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+/// How long the last refusal held; 0 after an answer that was none.
+static REFUSED_FOR_NS: AtomicU64 = AtomicU64::new(0);
 
 /// It does so since a limit is reached.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
@@ -63,7 +68,9 @@ pub fn is_full() -> bool {
 }
 
 fn wait_after_refusal() {
-    REFUSED_UNTIL_NS.store(clock::monotonic_ns() + REFUSED_NS, Relaxed);
+    let pause = (2 * REFUSED_FOR_NS.load(Relaxed)).clamp(REFUSED_NS, REFUSED_NS_MAX);
+    REFUSED_FOR_NS.store(pause, Relaxed);
+    REFUSED_UNTIL_NS.store(clock::monotonic_ns() + pause, Relaxed);
 }
 
 /// Why a carried connection leaves: its loop may have had no share left for it, and so none for others.
@@ -92,7 +99,10 @@ pub fn take_slot() -> Option<(Slot, i32, Standing)> {
         return None;
     }
     match open(&standing) {
-        Some(carrier) => carriers.all.push(carrier),
+        Some(carrier) => {
+            REFUSED_FOR_NS.store(0, Relaxed);
+            carriers.all.push(carrier);
+        }
         None => {
             wait_after_refusal();
             return None;
@@ -150,4 +160,5 @@ pub fn reset_in_forked_child() {
     all.iter().for_each(|carrier| hidden::close_hidden(carrier.link));
     std::mem::forget(all);
     REFUSED_UNTIL_NS.store(0, Relaxed);
+    REFUSED_FOR_NS.store(0, Relaxed);
 }

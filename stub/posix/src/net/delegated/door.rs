@@ -96,9 +96,9 @@ pub fn is_due() -> bool {
 }
 
 /// Gives the process's own numbers what a child has taken back.
-#[cold]
 pub fn follow_child() {
-    if owner::is_borrowed() || !IS_DUE.swap(false, Acquire) {
+    // Whose child this is costs a system call; calls on every native connection come by here.
+    if !is_due() || owner::is_borrowed() || !IS_DUE.swap(false, Acquire) {
         return;
     }
     let _critical = Critical::enter();

@@ -6,7 +6,7 @@
 
 use heliostat_base::call;
 use heliostat_base::lock::Lock;
-use heliostat_base::sync::AtomicBool;
+use heliostat_base::sync::AtomicU64;
 use heliostat_base::sync::Ordering::{Relaxed, Release};
 use heliostat_base::sys::Errno;
 
@@ -16,7 +16,8 @@ use crate::owner::is_borrowed;
 const INTERESTS_MAX: usize = 1024;
 
 static INTERESTS: Lock<Vec<Interest>> = Lock::new(Vec::new());
-static IS_USED: AtomicBool = AtomicBool::new(false);
+/// A bit for each number of theirs, sets' and descriptors', by its remainder: without its bit it has none.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 struct Interest {
     epoll: i32,
@@ -35,10 +36,19 @@ pub enum Sets {
     All,
 }
 
-/// Whether any are remembered.
+/// Whether any may be remembered of a number, a set's or a descriptor's. One load.
 #[inline]
-pub fn are_used() -> bool {
-    IS_USED.load(Relaxed)
+pub fn may_have(fd: i32) -> bool {
+    NUMBERS.load(Relaxed) & bit(fd) != 0
+}
+
+fn bit(fd: i32) -> u64 {
+    1 << (fd & 63)
+}
+
+fn note_numbers(interests: &[Interest]) {
+    let numbers = interests.iter().fold(0, |all, it| all | bit(it.fd) | bit(it.epoll));
+    NUMBERS.store(numbers, Release);
 }
 
 /// Lets `make` change what a set has of a listening descriptor, and remembers what the kernel has
@@ -65,7 +75,7 @@ pub fn change(
         }
         (None, _) => {}
     }
-    IS_USED.store(!interests.is_empty(), Release);
+    note_numbers(&interests);
     Ok(answer)
 }
 
@@ -103,7 +113,7 @@ pub fn closed(fd: i32, other: Option<i32>) {
         interest.epoll = other.unwrap_or(NOWHERE);
     }
     interests.retain(|interest| interest.fd != fd && interest.epoll != NOWHERE);
-    IS_USED.store(!interests.is_empty(), Release);
+    note_numbers(&interests);
 }
 
 /// Number of a set that is gone.
@@ -114,7 +124,7 @@ pub fn closed_range(first: u32, last: u32) {
     let is_left = |fd: i32| !(first..=last).contains(&(fd as u32));
     let mut interests = INTERESTS.lock();
     interests.retain(|interest| is_left(interest.fd) && is_left(interest.epoll));
-    IS_USED.store(!interests.is_empty(), Release);
+    note_numbers(&interests);
 }
 
 /// In the child of a fork: what is in sets now is its parent's too.
