@@ -125,11 +125,11 @@ impl Daemon {
             match effect {
                 Effect::WorkerEnds { listener, worker } => {
                     let thread = self.services.listener.thread(listener);
-                    thread.into_iter().for_each(|thread| thread.end_worker(listener, worker));
+                    thread.into_iter().for_each(|thread| thread.end_worker(worker));
                 }
                 Effect::WorkerDismissed { listener, worker } => {
                     let thread = self.services.listener.thread(listener);
-                    thread.into_iter().for_each(|thread| thread.dismiss(listener, worker));
+                    thread.into_iter().for_each(|thread| thread.dismiss(worker));
                 }
                 Effect::ListenerEnds(listener) => self.services.listener.end(listener),
             }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 
+use heliostat_abi::listener::Rule;
 use heliostat_abi::name::ObjectId;
 use heliostat_control::config::Config;
-use heliostat_server_listener::{Balancer, Ending, Foreign, HeldShares, Owner};
+use heliostat_server_listener::{Balancer, Ending, Foreign, HeldShares, ListenerState, Owner};
 use heliostat_service_grant::{Exceeded, Holder, Quota, Shares, Used};
 use heliostat_service_listener::{Effect, Listeners};
 
@@ -51,8 +52,7 @@ impl SharedListeners {
     /// Ends listeners that have been without workers for long enough.
     pub fn pass_time(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
         let threads = &self.threads;
-        let view = |id| threads.get(&id).and_then(|thread| thread.view(id));
-        let holds = |id| view(id).is_some_and(|it| it.held > 0);
+        let holds = |id| threads.get(&id).is_some_and(|thread| thread.view().held > 0);
         self.grants.pass_time(now_ns, holds, effects);
     }
 
@@ -75,8 +75,8 @@ impl SharedListeners {
     ///
     /// # Errors
     /// The kernel has no descriptor or no thread for it.
-    pub fn start(&mut self, id: ObjectId, owner: Owner) -> io::Result<&Balancer> {
-        let thread = Balancer::start(self.held.clone(), owner)?;
+    pub fn start(&mut self, id: ObjectId, owner: Owner, rule: Rule) -> io::Result<&Balancer> {
+        let thread = Balancer::start(id, owner, rule, self.held.clone())?;
         Ok(self.threads.entry(id).insert_entry(thread).into_mut())
     }
 
@@ -88,11 +88,15 @@ impl SharedListeners {
         self.threads.get(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// What people are told of a listener.
+    pub fn view(&self, id: ObjectId) -> ListenerState {
+        self.threads.get(&id).map(Balancer::view).unwrap_or_default()
+    }
+
     /// A listener is given up, and its thread ends when it can.
     pub fn end(&mut self, id: ObjectId) {
         self.sockets.remove(&id);
         if let Some(thread) = self.threads.remove(&id) {
-            thread.end_listener(id);
             self.ending.push(thread.end());
         }
     }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use heliostat_abi::listener::Handed;
-use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::name::NetAddress;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::getpeername;
@@ -22,33 +22,27 @@ use crate::state::{Source, State};
 
 impl State {
     /// A listening socket that is watched for nothing yet.
-    pub fn add_socket(&mut self, id: ObjectId, token: u64, socket: Foreign) {
-        let Some(listener) = self.listeners.get_mut(&id) else {
-            return self.poll.ignore(&socket);
-        };
-        self.sources.insert(token, Source::Socket(id));
-        let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
+    pub fn add_socket(&mut self, token: u64, socket: Foreign) {
+        self.sources.insert(token, Source::Socket);
+        let flags = if self.listener.is_open { EventFlags::IN } else { EventFlags::empty() };
         self.poll.change(&socket, token, flags);
         let fd = Arc::new(socket);
-        listener.sockets.push(Listening { token, fd, is_away: false });
+        self.listener.sockets.push(Listening { token, fd, is_away: false });
     }
 
     /// A plug-in that is watched for nothing yet.
-    pub fn set_plugin(&mut self, id: ObjectId, token: u64, socket: Foreign, now_ns: u64) {
-        self.end_plugin(id, now_ns);
-        let Some(listener) = self.listeners.get_mut(&id) else {
-            return self.poll.ignore(&socket);
-        };
-        self.sources.insert(token, Source::Plugin(id));
+    pub fn set_plugin(&mut self, token: u64, socket: Foreign, now_ns: u64) {
+        self.end_plugin(now_ns);
+        self.sources.insert(token, Source::Plugin);
         self.poll.change(&socket, token, EventFlags::IN);
-        listener.plugin = Some(Plugin::new(socket, token));
-        self.settle(id, now_ns);
+        self.listener.plugin = Some(Plugin::new(socket, token));
+        self.settle(now_ns);
     }
 
     /// A listening socket has connections.
-    pub fn accept_some(&mut self, id: ObjectId, token: u64, now_ns: u64) {
+    pub fn accept_some(&mut self, token: u64, now_ns: u64) {
         for _ in 0..ACCEPTED_MAX {
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
+            let listener = &mut self.listener;
             if !listener.is_open {
                 break;
             }
@@ -63,8 +57,8 @@ impl State {
                 }
                 Accepting::Threads(inbox) => {
                     // It has a batch at a time, and is not looked at meanwhile.
-                    let whose = (socket.fd.clone(), listener.owner.clone());
-                    socket.is_away = inbox.accept((id, token), whose.0, whose.1).is_ok();
+                    let (fd, owner) = (socket.fd.clone(), listener.owner.clone());
+                    socket.is_away = inbox.accept(token, fd, owner).is_ok();
                     if !socket.is_away {
                         listener.pause_until_ns = now_ns + PAUSE_NS;
                     }
@@ -72,40 +66,36 @@ impl State {
                     break;
                 }
             };
-            if self.receive(id, token, accepted, now_ns).is_break() {
+            if self.receive(token, accepted, now_ns).is_break() {
                 break;
             }
-            self.close_where_full(id, now_ns);
+            if !self.listener.held.unplaced.is_empty() {
+                self.settle(now_ns);
+            }
         }
-        self.settle(id, now_ns);
+        self.settle(now_ns);
     }
 
     /// Threads have accepted something.
     pub fn take_accepted(&mut self, now_ns: u64) {
         let Accepting::Threads(inbox) = &self.accepting else { return };
-        for Batch { listener: id, token, accepted } in inbox.clone().take() {
+        for Batch { token, accepted } in inbox.clone().take() {
             for one in accepted {
-                let _ = self.receive(id, token, one, now_ns);
+                let _ = self.receive(token, one, now_ns);
             }
-            let Some(listener) = self.listeners.get_mut(&id) else { continue };
+            let listener = &mut self.listener;
             if let Some(socket) = listener.sockets.iter_mut().find(|it| it.token == token) {
                 socket.is_away = false;
                 let flags = if listener.is_open { EventFlags::IN } else { EventFlags::empty() };
                 self.poll.change(&*socket.fd, token, flags);
             }
-            self.settle(id, now_ns);
+            self.settle(now_ns);
         }
     }
 
     /// What came of one accept(2). Breaks where the next one has to wait.
-    fn receive(
-        &mut self,
-        id: ObjectId,
-        token: u64,
-        accepted: Accepted,
-        now_ns: u64,
-    ) -> ControlFlow<()> {
-        let Some(listener) = self.listeners.get_mut(&id) else { return ControlFlow::Break(()) };
+    fn receive(&mut self, token: u64, accepted: Accepted, now_ns: u64) -> ControlFlow<()> {
+        let listener = &mut self.listener;
         let error = match accepted {
             Ok(fd) => {
                 listener.counts.accepted += 1;
@@ -114,7 +104,7 @@ impl State {
                 let peer = peer.and_then(|any| SocketAddr::try_from(any).ok());
                 // Who has gone already has no address any more.
                 let peer = peer.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
-                self.arrive(id, Handed { peer: NetAddress::new(peer), serial }, fd, now_ns);
+                self.arrive(Handed { peer: NetAddress::new(peer), serial }, fd, now_ns);
                 return ControlFlow::Continue(());
             }
             Err(error) => error,
@@ -122,8 +112,8 @@ impl State {
         match Errno::from_io_error(&error) {
             None | Some(Errno::AGAIN) if error.kind() == ErrorKind::WouldBlock => {}
             Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK) => {
-                warn!(listener = %id, "a listening socket of it listens no more");
-                self.drop_socket(id, token);
+                warn!(listener = %listener.id, "a listening socket of it listens no more");
+                self.drop_socket(token);
             }
             None | Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 warn!(%error, "nothing can be accepted for a shared listener");
@@ -138,19 +128,11 @@ impl State {
         ControlFlow::Break(())
     }
 
-    fn close_where_full(&mut self, id: ObjectId, now_ns: u64) {
-        let is_full = |it: &crate::listener::SharedListener| !it.held.unplaced.is_empty();
-        if self.listeners.get(&id).is_some_and(is_full) {
-            self.settle(id, now_ns);
-        }
-    }
-
     /// A listening socket listens no more.
-    pub fn drop_socket(&mut self, id: ObjectId, token: u64) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let gone = listener.sockets.iter().position(|it| it.token == token);
+    pub fn drop_socket(&mut self, token: u64) {
+        let gone = self.listener.sockets.iter().position(|it| it.token == token);
         if let Some(at) = gone {
-            let socket = listener.sockets.swap_remove(at);
+            let socket = self.listener.sockets.swap_remove(at);
             self.poll.ignore(&*socket.fd);
         }
         self.sources.remove(&token);

@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::Acceptor;
 use rustix::net::{accept_with, SocketFlags};
 use tracing::info;
@@ -33,9 +32,7 @@ pub enum Accepting {
 
 /// What a thread has accepted.
 pub struct Batch {
-    /// For which listener.
-    pub listener: ObjectId,
-    /// From which of its sockets.
+    /// From which of the listener's sockets.
     pub token: u64,
     /// In order; an error is the last.
     pub accepted: Vec<Accepted>,
@@ -97,7 +94,7 @@ impl Inbox {
     /// The machine has no thread left.
     pub fn accept(
         self: &Arc<Inbox>,
-        (listener, token): (ObjectId, u64),
+        token: u64,
         socket: Arc<Foreign>,
         owner: Owner,
     ) -> io::Result<()> {
@@ -107,7 +104,7 @@ impl Inbox {
             let accepted = accept_all(&socket, &owner);
             // Its last descriptor may be this one.
             drop(socket);
-            let batch = Batch { listener, token, accepted };
+            let batch = Batch { token, accepted };
             inbox.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
             let _ = rustix::io::write(&inbox.bell, &1u64.to_ne_bytes());
         })?;

@@ -9,7 +9,6 @@
 //! an order, and what it knows is what the thread told last.
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -71,25 +70,27 @@ pub struct WorkerEnds {
 }
 
 impl Balancer {
-    /// Starts the thread. `held` says how many connections there may be that nobody has taken.
+    /// Starts the thread of a listener without sockets and workers. `held` says how many connections
+    /// there may be that nobody has taken.
     ///
     /// # Errors
     /// The kernel has no descriptor or no thread for it.
-    pub fn start(held: HeldShares, owner: Owner) -> io::Result<Balancer> {
-        Self::start_with(held, owner, Accepting::best)
+    pub fn start(id: ObjectId, owner: Owner, rule: Rule, held: HeldShares) -> io::Result<Balancer> {
+        Self::start_with(SharedListener::new(id, owner, rule), held, Accepting::best)
     }
 
     /// The same, with the way to accept.
     pub(crate) fn start_with(
+        listener: SharedListener,
         held: HeldShares,
-        owner: Owner,
         accepting: impl FnOnce(&OwnedFd) -> io::Result<Accepting>,
     ) -> io::Result<Balancer> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &bell, EventData::new_u64(0), EventFlags::IN)?;
         let poll = Poll(Arc::new(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?));
-        let state = State::new(poll.clone(), accepting(&bell)?, held.clone());
+        let owner = listener.owner.clone();
+        let state = State::new(listener, poll.clone(), accepting(&bell)?, held.clone());
         let orders = Arc::new(Orders::new(bell));
         let served = orders.clone();
         let thread = std::thread::Builder::new().name("listener".into());
@@ -103,19 +104,11 @@ impl Balancer {
         self.owner.holder
     }
 
-    /// A listener without sockets and workers.
-    pub fn add_listener(&self, id: ObjectId, rule: Rule) {
-        // Random by the keys of the standard library's hasher.
-        let seed = RandomState::new().hash_one(id.index);
-        let listener = SharedListener::new(self.owner.clone(), rule, seed);
-        self.order(move |state, _| _ = state.listeners.insert(id, listener));
-    }
-
-    /// One more listening socket of a listener, which accepts without waiting from now on.
+    /// One more listening socket, which accepts without waiting from now on.
     ///
     /// # Errors
     /// The kernel does not watch it.
-    pub fn add_socket(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
+    pub fn add_socket(&self, socket: Foreign) -> io::Result<()> {
         let token = self.next_token();
         // Before its worker is answered, which may set the socket back to what it was at any time after.
         // Of the open file alone: F_SETFL may ask for the socket's lock, which a worker may hold (O_ASYNC).
@@ -125,26 +118,24 @@ impl Balancer {
         let counted = self.count(1);
         self.order(move |state, _| {
             let _counted = counted;
-            state.add_socket(id, token, socket);
+            state.add_socket(token, socket);
         });
         Ok(())
     }
 
-    /// One more worker of a listener, which is given nothing before it is ready.
+    /// One more worker, which is given nothing before it is ready.
     ///
     /// # Errors
     /// The kernel has no sockets or no memory for it; `QuotaExceeded` where the thread is behind.
-    pub fn add_worker(&self, id: ObjectId, worker: ObjectId, place: u32) -> io::Result<WorkerEnds> {
+    pub fn add_worker(&self, worker: ObjectId, place: u32) -> io::Result<WorkerEnds> {
         self.check()?;
-        let (made, queue, page) = Worker::create(worker, &self.owner)?;
+        let (made, queue, page) = Worker::create(&self.owner)?;
         let counted = self.count(WORKER_DESCRIPTORS);
         self.workers.set(self.workers.get() + 1);
         self.order(move |state, _| {
             let _counted = counted;
-            if let Some(listener) = state.listeners.get_mut(&id) {
-                listener.workers.insert(worker, made);
-                listener.balance.add(Seat::new(worker, place));
-            }
+            state.listener.workers.insert(worker, made);
+            state.listener.balance.add(Seat::new(worker, place));
         });
         Ok(WorkerEnds { queue, page })
     }
@@ -153,8 +144,8 @@ impl Balancer {
     ///
     /// # Errors
     /// The thread is behind.
-    pub fn ready(&self, id: ObjectId, worker: ObjectId) -> io::Result<()> {
-        self.stand(id, worker, |standing| match standing {
+    pub fn ready(&self, worker: ObjectId) -> io::Result<()> {
+        self.stand(worker, |standing| match standing {
             Standing::Draining => Standing::Draining,
             _ => Standing::Ready,
         })
@@ -164,21 +155,19 @@ impl Balancer {
     ///
     /// # Errors
     /// The thread is behind.
-    pub fn resume(&self, id: ObjectId, worker: ObjectId) -> io::Result<()> {
-        self.stand(id, worker, |_| Standing::Ready)
+    pub fn resume(&self, worker: ObjectId) -> io::Result<()> {
+        self.stand(worker, |_| Standing::Ready)
     }
 
     fn stand(
         &self,
-        id: ObjectId,
         worker: ObjectId,
         to: impl Fn(Standing) -> Standing + Send + 'static,
     ) -> io::Result<()> {
         self.ask(move |state, now| {
-            let listener = state.listeners.get_mut(&id);
-            let seat = listener.and_then(|listener| listener.balance.seat_mut(worker));
+            let seat = state.listener.balance.seat_mut(worker);
             seat.into_iter().for_each(|seat| seat.standing = to(seat.standing));
-            state.settle(id, now);
+            state.settle(now);
         })
     }
 
@@ -186,43 +175,39 @@ impl Balancer {
     ///
     /// # Errors
     /// The thread is behind.
-    pub fn drain(&self, id: ObjectId, worker: ObjectId) -> io::Result<()> {
+    pub fn drain(&self, worker: ObjectId) -> io::Result<()> {
         self.ask(move |state, now| {
-            state.drain(id, worker);
-            state.settle(id, now);
+            state.drain(worker);
+            state.settle(now);
         })
     }
 
     /// A worker is one no more.
-    pub fn end_worker(&self, id: ObjectId, worker: ObjectId) {
+    pub fn end_worker(&self, worker: ObjectId) {
         let counted = self.worker_goes();
         self.order(move |state, now| {
             let _counted = counted;
-            state.end_worker(id, worker, now);
+            state.end_worker(worker, now);
         });
     }
 
     /// A worker is one no more, and lives.
-    pub fn dismiss(&self, id: ObjectId, worker: ObjectId) {
+    pub fn dismiss(&self, worker: ObjectId) {
         let counted = self.worker_goes();
         self.order(move |state, now| {
             let _counted = counted;
-            state.dismiss(id, worker, now);
+            state.dismiss(worker, now);
         });
     }
 
-    /// A listener is given up: its workers accept by themselves.
-    pub fn end_listener(&self, id: ObjectId) {
-        let workers = self.workers.replace(0);
-        let counted = self.count(workers * WORKER_DESCRIPTORS + THREAD_DESCRIPTORS);
+    /// The listener is given up: its workers accept by themselves. The thread ends after what it is in,
+    /// and what was ordered.
+    pub fn end(self) -> Ending {
+        let counted = self.count(self.workers.get() * WORKER_DESCRIPTORS + THREAD_DESCRIPTORS);
         self.order(move |state, _| {
             let _counted = counted;
-            state.end_listener(id);
+            state.end();
         });
-    }
-
-    /// The thread ends after what it is in, and what was ordered.
-    pub fn end(self) -> Ending {
         Ending { holder: self.owner.holder, thread: self.thread.clone() }
     }
 
@@ -230,31 +215,28 @@ impl Balancer {
     ///
     /// # Errors
     /// The thread is behind.
-    pub fn set_rule(&self, id: ObjectId, rule: Rule) -> io::Result<()> {
-        self.ask(move |state, _| {
-            let listener = state.listeners.get_mut(&id);
-            listener.into_iter().for_each(|listener| listener.balance.set_rule(rule));
-        })
+    pub fn set_rule(&self, rule: Rule) -> io::Result<()> {
+        self.ask(move |state, _| state.listener.balance.set_rule(rule))
     }
 
     /// Asks this plug-in from now on, instead of another.
     ///
     /// # Errors
     /// The kernel does not watch it, or the thread is behind.
-    pub fn set_plugin(&self, id: ObjectId, socket: Foreign) -> io::Result<()> {
+    pub fn set_plugin(&self, socket: Foreign) -> io::Result<()> {
         self.check()?;
         let token = self.next_token();
         self.poll.watch(&socket, token, EventFlags::empty())?;
         let counted = self.count(1);
         self.ask(move |state, now| {
             let _counted = counted;
-            state.set_plugin(id, token, socket, now);
+            state.set_plugin(token, socket, now);
         })
     }
 
-    /// What people are told of a listener: what the thread told last.
-    pub fn view(&self, id: ObjectId) -> Option<ListenerState> {
-        self.orders.told(id)
+    /// What people are told: what the thread told last.
+    pub fn view(&self) -> ListenerState {
+        self.orders.told()
     }
 
     fn next_token(&self) -> u64 {
@@ -304,10 +286,10 @@ impl Balancer {
 
     /// What there is when all orders before have been carried out.
     #[cfg(test)]
-    pub(crate) fn look(&self, id: ObjectId) -> Option<ListenerState> {
+    pub(crate) fn look(&self) -> ListenerState {
         let (told, heard) = std::sync::mpsc::channel();
-        self.order(move |state, now| _ = told.send(state.view(id, now)));
-        heard.recv_timeout(std::time::Duration::from_secs(20)).ok().flatten()
+        self.order(move |state, now| _ = told.send(state.view(now)));
+        heard.recv_timeout(std::time::Duration::from_secs(20)).expect("the thread answers")
     }
 }
 

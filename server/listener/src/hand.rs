@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use tracing::debug;
 
 use crate::closing::Foreign;
-use crate::state::{Source, State};
+use crate::state::{State, QUEUES};
 
 /// After the first connection of a worker its open ones are counted so much later.
 pub const AUDIT_NS: u64 = 100_000_000;
@@ -17,14 +17,14 @@ pub const PAUSE_NS: u64 = 100_000_000;
 
 impl State {
     /// Gives a connection to the worker that the rule names, or keeps it until one has room.
-    pub fn hand(&mut self, id: ObjectId, handed: Handed, fd: Foreign, key: Key<'_>, now_ns: u64) {
+    pub fn hand(&mut self, handed: Handed, fd: Foreign, key: Key<'_>, now_ns: u64) {
+        let by_address = address_bytes(handed.peer);
+        let key = match self.listener.balance.rule() {
+            Rule::Address => Key::Bytes(&by_address),
+            _ => key,
+        };
         loop {
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
-            let by_address = address_bytes(handed.peer);
-            let key = match listener.balance.rule() {
-                Rule::Address => Key::Bytes(&by_address),
-                _ => key,
-            };
+            let listener = &mut self.listener;
             listener.refresh(now_ns);
             let Some(chosen) = listener.balance.choose(key, now_ns) else {
                 listener.held.unplaced.push_back((handed, fd));
@@ -38,7 +38,7 @@ impl State {
                 Ok(()) => {}
                 Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
                     debug!(worker = %chosen, "its queue takes nothing more");
-                    self.drain(id, chosen);
+                    self.drain(chosen);
                     continue;
                 }
                 Err(error) => {
@@ -62,35 +62,30 @@ impl State {
     }
 
     /// A worker is given nothing more, and others what it has not taken.
-    pub fn drain(&mut self, id: ObjectId, worker: ObjectId) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let seat = listener.balance.seat_mut(worker);
+    pub fn drain(&mut self, worker: ObjectId) {
+        let seat = self.listener.balance.seat_mut(worker);
         seat.into_iter().for_each(|seat| seat.standing = Standing::Draining);
-        self.take_back_all(id, worker);
+        self.take_back_all(worker);
     }
 
     /// Gives what waits for room, and then accepts again or stops accepting.
-    pub fn settle(&mut self, id: ObjectId, now_ns: u64) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let waiting = listener.held.unplaced.len();
-        for _ in 0..waiting {
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
-            listener.refresh(now_ns);
-            if !has_room(listener, now_ns) {
+    pub fn settle(&mut self, now_ns: u64) {
+        for _ in 0..self.listener.held.unplaced.len() {
+            self.listener.refresh(now_ns);
+            if !has_room(&self.listener, now_ns) {
                 break;
             }
-            let Some((handed, fd)) = listener.held.unplaced.pop_front() else { break };
-            self.hand(id, handed, fd, Key::None, now_ns);
+            let Some((handed, fd)) = self.listener.held.unplaced.pop_front() else { break };
+            self.hand(handed, fd, Key::None, now_ns);
         }
-        self.open_or_close(id, now_ns);
+        self.open_or_close(now_ns);
     }
 
     /// Accepts where somebody can take what comes; everything else the kernel keeps.
-    fn open_or_close(&mut self, id: ObjectId, now_ns: u64) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
+    fn open_or_close(&mut self, now_ns: u64) {
+        self.count_held();
+        let listener = &mut self.listener;
         let can_be_open = listener.held.unplaced.is_empty() && has_room(listener, now_ns);
-        self.count_held(id);
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
         let is_open = can_be_open && !listener.lacks_share;
         let waits_for_room = !is_open && listener.balance.is_served();
         if is_open != listener.is_open {
@@ -99,27 +94,20 @@ impl State {
             let sockets = listener.sockets.iter().filter(|it| !it.is_away);
             sockets.for_each(|it| self.poll.change(&*it.fd, it.token, flags));
         }
-        self.watch_queues(id, waits_for_room);
+        self.watch_queues(waits_for_room);
     }
 
     /// Hears of each connection that a worker takes, as long as room is waited for.
-    fn watch_queues(&mut self, id: ObjectId, is_wanted: bool) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        let others = listener.workers.values().filter(|it| it.watched.is_some() != is_wanted);
-        let changed: Vec<ObjectId> = others.map(|worker| worker.id).collect();
-        for worker_id in changed {
-            let token = is_wanted.then(|| self.token(Source::Queue(id, worker_id)));
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
-            let Some(worker) = listener.workers.get_mut(&worker_id) else { continue };
-            let before = std::mem::replace(&mut worker.watched, token);
-            match token {
-                Some(token) => {
-                    let flags = EventFlags::OUT | EventFlags::ET;
-                    let _ = self.poll.watch(worker.queue.writing(), token, flags);
-                }
-                None => self.poll.ignore(worker.queue.writing()),
+    fn watch_queues(&mut self, is_wanted: bool) {
+        let workers = self.listener.workers.values_mut();
+        for worker in workers.filter(|it| it.is_watched != is_wanted) {
+            worker.is_watched = is_wanted;
+            if is_wanted {
+                let flags = EventFlags::OUT | EventFlags::ET;
+                let _ = self.poll.watch(worker.queue.writing(), QUEUES, flags);
+            } else {
+                self.poll.ignore(worker.queue.writing());
             }
-            before.into_iter().for_each(|token| _ = self.sources.remove(&token));
         }
     }
 }

@@ -1,6 +1,7 @@
-//! One shared listener, as the thread has it.
+//! The shared listener, as its thread has it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use heliostat_abi::listener::Rule;
@@ -42,6 +43,8 @@ pub struct Listening {
 
 /// A listener.
 pub struct SharedListener {
+    /// Which, for the log.
+    pub id: ObjectId,
     /// Whose it is.
     pub owner: Owner,
     /// The decision.
@@ -68,8 +71,11 @@ pub struct SharedListener {
 
 impl SharedListener {
     /// One without sockets and workers.
-    pub fn new(owner: Owner, rule: Rule, seed: u64) -> SharedListener {
+    pub fn new(id: ObjectId, owner: Owner, rule: Rule) -> SharedListener {
+        // Random by the keys of the standard library's hasher.
+        let seed = RandomState::new().hash_one(id.index);
         SharedListener {
+            id,
             owner,
             balance: Balance::new(rule, seed),
             sockets: Vec::new(),

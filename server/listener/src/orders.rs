@@ -7,11 +7,9 @@
 //! The thread may sleep in the kernel for as long as a worker pleases (`balancer`). So no lock is held
 //! over work: these two are held while something is put in, or taken out.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use heliostat_abi::name::ObjectId;
 
 use crate::state::{ListenerState, State};
 
@@ -24,7 +22,7 @@ pub type Order = Box<dyn FnOnce(&mut State, u64) + Send>;
 /// The way between the two.
 pub struct Orders {
     waiting: Mutex<VecDeque<Order>>,
-    told: Mutex<HashMap<ObjectId, ListenerState>>,
+    told: Mutex<ListenerState>,
     /// Rings when there is an order, or a thread has accepted something.
     pub bell: OwnedFd,
 }
@@ -53,14 +51,14 @@ impl Orders {
     }
 
     /// Tells what there is now.
-    pub fn tell(&self, told: HashMap<ObjectId, ListenerState>) {
+    pub fn tell(&self, told: ListenerState) {
         let before = std::mem::replace(&mut *lock(&self.told), told);
         drop(before);
     }
 
     /// What was told last.
-    pub fn told(&self, id: ObjectId) -> Option<ListenerState> {
-        lock(&self.told).get(&id).cloned()
+    pub fn told(&self) -> ListenerState {
+        lock(&self.told).clone()
     }
 }
 

@@ -1,4 +1,4 @@
-//! All listeners, and what each event of the thread is about.
+//! The state of a listener's thread: its listener, and what each event is about.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,25 +12,26 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::accepting::Accepting;
-use crate::closing::Owner;
 use crate::listener::{Counts, SharedListener};
 use crate::shares::HeldShares;
 use crate::worker::Worker;
 
 /// One listener may have this part of its owner's connections that nobody has taken.
 const AWAITED_PART: u64 = 2;
+/// The token of all queues: whoever has taken something, there is room.
+pub const QUEUES: u64 = 2;
 
 /// What became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// A listening socket.
-    Socket(ObjectId),
+    Socket,
     /// A worker has taken something.
-    Queue(ObjectId, ObjectId),
+    Queue,
     /// A connection whose first bytes are awaited, by its number.
-    Held(ObjectId, u64),
+    Held(u64),
     /// A plug-in.
-    Plugin(ObjectId),
+    Plugin,
 }
 
 /// The set of what is waited for.
@@ -57,8 +58,8 @@ impl Poll {
 
 /// The state of the thread.
 pub struct State {
-    /// Every listener.
-    pub listeners: HashMap<ObjectId, SharedListener>,
+    /// The listener.
+    pub listener: SharedListener,
     /// What each token stands for.
     pub sources: HashMap<u64, Source>,
     next_token: u64,
@@ -72,8 +73,8 @@ pub struct State {
     pub is_stopping: bool,
 }
 
-/// One listener, for people.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The listener, for people.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ListenerState {
     /// What is counted.
     pub counts: Counts,
@@ -126,17 +127,16 @@ impl WorkerState {
 }
 
 impl State {
-    /// Without listeners.
-    pub fn new(poll: Poll, accepting: Accepting, held: HeldShares) -> State {
-        State {
-            listeners: HashMap::new(),
-            sources: HashMap::new(),
-            next_token: 2,
-            poll,
-            accepting,
-            held,
-            is_stopping: false,
-        }
+    /// With a listener that has no sockets and workers yet.
+    pub fn new(
+        listener: SharedListener,
+        poll: Poll,
+        accepting: Accepting,
+        held: HeldShares,
+    ) -> State {
+        let sources = HashMap::from([(QUEUES, Source::Queue)]);
+        let next_token = QUEUES + 2;
+        State { listener, sources, next_token, poll, accepting, held, is_stopping: false }
     }
 
     /// A token for something that is watched. They are even: the control plane's are odd.
@@ -148,59 +148,48 @@ impl State {
     }
 
     /// A worker is one no more: what lies in its queue is others'.
-    pub fn end_worker(&mut self, id: ObjectId, worker: ObjectId, now_ns: u64) {
-        self.take_back_all(id, worker);
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
-        listener.balance.remove(worker);
-        if let Some(gone) = listener.workers.remove(&worker) {
-            self.poll.ignore(gone.queue.writing());
-        }
-        self.sources.retain(|_, source| *source != Source::Queue(id, worker));
-        self.settle(id, now_ns);
+    pub fn end_worker(&mut self, worker: ObjectId, now_ns: u64) {
+        self.take_back_all(worker);
+        self.remove(worker, now_ns);
     }
 
     /// A worker that lives is one no more. Where there is no other it keeps what lies in its queue, and
     /// gets what nobody has yet: it reads that to its end before it accepts by itself.
-    pub fn dismiss(&mut self, id: ObjectId, worker: ObjectId, now_ns: u64) {
-        let workers = self.listeners.get(&id).map(|listener| &listener.workers);
-        if workers.is_some_and(|all| all.len() == 1 && all.contains_key(&worker)) {
-            self.release_all(id);
-            let Some(listener) = self.listeners.get_mut(&id) else { return };
-            listener.part_with_all();
-            for gone in std::mem::take(&mut listener.workers).into_values() {
-                self.poll.ignore(gone.queue.writing());
-            }
+    pub fn dismiss(&mut self, worker: ObjectId, now_ns: u64) {
+        if !self.listener.workers.keys().eq([&worker]) {
+            return self.end_worker(worker, now_ns);
         }
-        self.end_worker(id, worker, now_ns);
+        self.release_all();
+        self.listener.part_with_all();
+        self.remove(worker, now_ns);
     }
 
-    /// A listener is given up. Its workers keep what lies in their queues, and get what nobody has yet.
-    pub fn end_listener(&mut self, id: ObjectId) {
-        self.release_all(id);
-        let Some(mut gone) = self.listeners.remove(&id) else { return };
-        gone.part_with_all();
-        for socket in &gone.sockets {
-            // Its workers have it still.
-            self.poll.ignore(&*socket.fd);
+    fn remove(&mut self, worker: ObjectId, now_ns: u64) {
+        self.listener.balance.remove(worker);
+        if let Some(gone) = self.listener.workers.remove(&worker) {
+            self.poll.ignore(gone.queue.writing());
         }
-        gone.workers.values().for_each(|worker| self.poll.ignore(worker.queue.writing()));
-        if let Some(plugin) = &gone.plugin {
-            self.poll.ignore(plugin);
-        }
-        self.held.change(gone.owner.holder, gone.counted, 0);
-        let is_its = |source: &Source| match source {
-            Source::Socket(it)
-            | Source::Queue(it, _)
-            | Source::Held(it, _)
-            | Source::Plugin(it) => *it == id,
-        };
-        self.sources.retain(|_, source| !is_its(source));
+        self.settle(now_ns);
+    }
+
+    /// The listener is given up, and the thread ends. Its workers keep what lies in their queues, and
+    /// get what nobody has yet.
+    pub fn end(&mut self) {
+        self.release_all();
+        let listener = &mut self.listener;
+        listener.part_with_all();
+        self.held.change(listener.owner.holder, listener.counted, 0);
+        // Before the threads that accept are waited for, which may be kept.
+        listener.workers.clear();
+        listener.sockets.clear();
+        listener.plugin = None;
+        self.is_stopping = true;
     }
 
     /// What lies in a worker's queue is taken back, to be given to others, and before those that came
     /// later and were given to nobody.
-    pub fn take_back_all(&mut self, id: ObjectId, worker: ObjectId) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
+    pub fn take_back_all(&mut self, worker: ObjectId) {
+        let listener = &mut self.listener;
         let Some(from) = listener.workers.get_mut(&worker) else { return };
         let taken: Vec<_> = std::iter::from_fn(|| from.queue.take_back()).collect();
         for (handed, fd) in taken.into_iter().rev() {
@@ -211,9 +200,9 @@ impl State {
         }
     }
 
-    /// Counts what a listener holds against its owner's share, and looks whether that has room.
-    pub fn count_held(&mut self, id: ObjectId) {
-        let Some(listener) = self.listeners.get_mut(&id) else { return };
+    /// Counts what the listener holds against its owner's share, and looks whether that has room.
+    pub fn count_held(&mut self) {
+        let listener = &mut self.listener;
         let (holder, held) = (listener.owner.holder, listener.held.len() as u64);
         self.held.change(holder, listener.counted, held);
         listener.counted = held;
@@ -221,28 +210,28 @@ impl State {
         listener.lacks_share = self.held.check(holder, elsewhere).is_err();
     }
 
-    /// For so many connections of one listener something is awaited: others of its owner's have room.
-    pub fn awaited_max(&self, owner: &Owner) -> usize {
-        let Holder { is_trusted, .. } = owner.holder;
+    /// For so many connections something is awaited: other listeners of the owner's have room.
+    pub fn awaited_max(&self) -> usize {
+        let Holder { is_trusted, .. } = self.listener.owner.holder;
         let Shares { user, trusted, .. } = self.held.shares();
         let share = if is_trusted { trusted } else { user };
         usize::try_from(share / AWAITED_PART).unwrap_or(PEEKED_MAX).clamp(1, PEEKED_MAX)
     }
 
-    /// What people are told of a listener.
-    pub fn view(&mut self, id: ObjectId, now_ns: u64) -> Option<ListenerState> {
-        let listener = self.listeners.get_mut(&id)?;
+    /// What people are told.
+    pub fn view(&mut self, now_ns: u64) -> ListenerState {
+        let listener = &mut self.listener;
         listener.refresh(now_ns);
         let workers = &listener.workers;
         let seats = listener.balance.seats().iter();
         let told = seats.map(|seat| (seat.worker, worker_state(seat, workers.get(&seat.worker))));
-        Some(ListenerState {
+        ListenerState {
             counts: listener.counts,
             held: listener.held.len(),
             is_open: listener.is_open,
             has_plugin: listener.plugin.is_some(),
             workers: told.collect(),
-        })
+        }
     }
 }
 

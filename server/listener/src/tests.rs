@@ -63,16 +63,15 @@ impl House {
     /// A listener with so many workers, none of which waits yet.
     pub fn new(rule: Rule, workers: u32) -> House {
         let held = HeldShares::new(Shares::whole(1 << 20));
-        Self::of(Balancer::start(held, owner()).unwrap(), rule, workers)
+        Self::of(Balancer::start(LISTENER, owner(), rule, held).unwrap(), workers)
     }
 
-    pub fn of(balancer: Balancer, rule: Rule, workers: u32) -> House {
+    pub fn of(balancer: Balancer, workers: u32) -> House {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        balancer.add_listener(LISTENER, rule);
         let shared = socket.try_clone().unwrap();
-        balancer.add_socket(LISTENER, owner().own(shared.into())).unwrap();
-        let add = |place| balancer.add_worker(LISTENER, worker(place), place).unwrap();
+        balancer.add_socket(owner().own(shared.into())).unwrap();
+        let add = |place| balancer.add_worker(worker(place), place).unwrap();
         let ends = (0..workers).map(add).collect();
         House { balancer, address, socket, ends, told: channel() }
     }
@@ -88,7 +87,7 @@ impl House {
                 }
             }
         });
-        self.balancer.ready(LISTENER, worker(place)).unwrap();
+        self.balancer.ready(worker(place)).unwrap();
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -100,7 +99,7 @@ impl House {
     }
 
     pub fn view(&self) -> crate::ListenerState {
-        self.balancer.look(LISTENER).unwrap()
+        self.balancer.look()
     }
 
     pub fn wait_until(&self, what: impl Fn(&crate::ListenerState) -> bool) {
@@ -162,7 +161,7 @@ fn nothing_is_accepted_before_a_worker_waits() {
 #[test]
 fn what_a_worker_does_not_take_others_do() {
     let house = House::new(Rule::RoundRobin, 2);
-    house.balancer.ready(LISTENER, worker(0)).unwrap();
+    house.balancer.ready(worker(0)).unwrap();
     house.serve(1);
     let mut clients: Vec<TcpStream> = (0..20).map(|_| house.connect()).collect();
     let mut served: Vec<TcpStream> = (0..20).map(|_| house.next().1).collect();
@@ -179,15 +178,15 @@ fn what_a_worker_does_not_take_others_do() {
 #[test]
 fn a_worker_that_ends_or_drains_loses_nothing_that_it_had_not_taken() {
     let mut house = House::new(Rule::RoundRobin, 3);
-    (0..2).for_each(|place| house.balancer.ready(LISTENER, worker(place)).unwrap());
+    (0..2).for_each(|place| house.balancer.ready(worker(place)).unwrap());
     let mut clients: Vec<TcpStream> = (0..10).map(|_| house.connect()).collect();
     house.wait_until(|view| view.counts.given == 10);
     let mine = take(&house.ends[0].queue, 0).unwrap();
     house.ends.remove(0);
-    house.balancer.end_worker(LISTENER, worker(0));
-    house.balancer.drain(LISTENER, worker(1)).unwrap();
+    house.balancer.end_worker(worker(0));
+    house.balancer.drain(worker(1)).unwrap();
     assert_eq!(house.view().workers[&worker(1)].standing, Standing::Draining);
-    house.ends.insert(0, house.balancer.add_worker(LISTENER, worker(0), 0).unwrap());
+    house.ends.insert(0, house.balancer.add_worker(worker(0), 0).unwrap());
     house.serve(2);
     let mut served: Vec<TcpStream> = (0..9).map(|_| house.next().1).collect();
     served.push(mine);
@@ -203,7 +202,7 @@ fn a_worker_that_ends_or_drains_loses_nothing_that_it_had_not_taken() {
 #[test]
 fn while_all_queues_are_full_the_kernel_keeps_what_comes() {
     let house = House::new(Rule::LeastLoad, 1);
-    house.balancer.ready(LISTENER, worker(0)).unwrap();
+    house.balancer.ready(worker(0)).unwrap();
     let _clients: Vec<TcpStream> = (0..20).map(|_| house.connect()).collect();
     house.wait_until(|view| view.workers[&worker(0)].untaken == 8 && !view.is_open);
     assert!(house.view().counts.accepted <= 9);
@@ -302,7 +301,7 @@ fn plugin_of(house: &House) -> OwnedFd {
     let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     let (asking, plugin) = pair;
     set_socket_timeout(&plugin, Timeout::Recv, Some(PATIENCE)).unwrap();
-    house.balancer.set_plugin(LISTENER, owner().own(asking)).unwrap();
+    house.balancer.set_plugin(owner().own(asking)).unwrap();
     plugin
 }
 

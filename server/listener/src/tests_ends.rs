@@ -2,10 +2,10 @@
 
 use super::tests::*;
 use crate::accepting::Accepting;
-use crate::{Balancer, HeldShares};
+use crate::listener::SharedListener;
+use crate::{Balancer, HeldShares, WorkerEnds};
 use heliostat_abi::listener::rule::Peek;
 use heliostat_abi::listener::Rule;
-use heliostat_abi::name::ObjectId;
 use heliostat_base::sync::AtomicBool;
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_service_grant::Shares;
@@ -77,6 +77,16 @@ fn watched(work: impl FnOnce() + Send + 'static) {
     worked.join().unwrap();
 }
 
+/// Gives a listener up, and waits for the end of its thread.
+fn end(balancer: Balancer) {
+    let ending = balancer.end();
+    let began = Instant::now();
+    while !ending.is_over() {
+        assert!(began.elapsed() < PROMPT, "the thread goes on");
+        sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_socket_that_others_let_block_holds_nobody_up() {
     watched(|| is_not_held_up(&House::new(Rule::LeastLoad, 1)));
@@ -86,8 +96,9 @@ fn a_socket_that_others_let_block_holds_nobody_up() {
 fn without_a_ring_it_holds_nobody_up_either() {
     watched(|| {
         let held = HeldShares::new(Shares::whole(1 << 20));
-        let balancer = Balancer::start_with(held, owner(), Accepting::threads).unwrap();
-        let house = House::of(balancer, Rule::LeastLoad, 1);
+        let listener = SharedListener::new(LISTENER, owner(), Rule::LeastLoad);
+        let balancer = Balancer::start_with(listener, held, Accepting::threads).unwrap();
+        let house = House::of(balancer, 1);
         house.serve(0);
         let mut client = house.connect();
         let (_, mut served) = house.next();
@@ -111,7 +122,7 @@ fn a_plugin_that_sends_a_socket_that_lingers_holds_nobody_up() {
         house.serve(0);
         let flags = SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        house.balancer.set_plugin(LISTENER, owner().own(pair.0)).unwrap();
+        house.balancer.set_plugin(owner().own(pair.0)).unwrap();
         let peer = TcpListener::bind("127.0.0.1:0").unwrap();
         for _ in 0..2 {
             let stream = TcpStream::connect(peer.local_addr().unwrap()).unwrap();
@@ -121,11 +132,10 @@ fn a_plugin_that_sends_a_socket_that_lingers_holds_nobody_up() {
             let fds = [stream.as_fd()];
             ancillary.push(SendAncillaryMessage::ScmRights(&fds));
             let sent = [IoSlice::new(b"garbage")];
-            // The first may have ended it already: then the last close would be this thread's.
-            let flags = SendFlags::NOSIGNAL;
-            if rustix::net::sendmsg(&pair.1, &sent, &mut ancillary, flags).is_err() {
-                set_socket_linger(&stream, None).unwrap();
-            }
+            // The first may have ended it already.
+            let _ = rustix::net::sendmsg(&pair.1, &sent, &mut ancillary, SendFlags::NOSIGNAL);
+            // Whoever lets go of it last waits, which this thread may be at any time after.
+            drop(owner().own(stream.into()));
         }
         house.wait_until(|view| !view.has_plugin);
         let mut client = house.connect();
@@ -144,10 +154,9 @@ fn a_listening_socket_that_has_become_one_that_lingers_holds_nobody_up() {
             let stream = TcpStream::connect(peer.local_addr().unwrap()).unwrap();
             let (mut answering, _) = peer.accept().unwrap();
             fill(&stream);
-            house.balancer.add_socket(LISTENER, owner().own(stream.into())).unwrap();
+            house.balancer.add_socket(owner().own(stream.into())).unwrap();
             if is_removed {
-                house.balancer.end_listener(LISTENER);
-                return;
+                return end(house.balancer);
             }
             house.serve(0);
             answering.write_all(b"x").unwrap();
@@ -163,12 +172,11 @@ fn a_listening_socket_that_has_become_one_that_lingers_holds_nobody_up() {
 #[test]
 fn a_listener_that_ends_gives_its_workers_what_it_has() {
     let house = House::new(Rule::RoundRobin, 2);
-    (0..2).for_each(|place| house.balancer.ready(LISTENER, worker(place)).unwrap());
+    (0..2).for_each(|place| house.balancer.ready(worker(place)).unwrap());
     let clients: Vec<TcpStream> = (0..10).map(|_| house.connect()).collect();
     house.wait_until(|view| view.counts.given == 10);
-    house.balancer.end_listener(LISTENER);
-    assert!(house.balancer.look(LISTENER).is_none());
-    are_all_served(&house, clients);
+    end(house.balancer);
+    are_all_served(&house.ends, clients);
 }
 
 #[test]
@@ -176,21 +184,21 @@ fn clients_that_are_silent_when_a_listener_ends_are_given_too() {
     let peek = Peek { bytes_max: 64, deadline_ms: 60_000 };
     for is_removed in [true, false] {
         let house = House::new(Rule::Content(peek), 1);
-        house.balancer.ready(LISTENER, worker(0)).unwrap();
+        house.balancer.ready(worker(0)).unwrap();
         let clients: Vec<TcpStream> = (0..20).map(|_| house.connect()).collect();
         house.wait_until(|view| view.held == 20);
         match is_removed {
-            true => house.balancer.end_listener(LISTENER),
-            false => house.balancer.dismiss(LISTENER, worker(0)),
+            true => end(house.balancer),
+            false => house.balancer.dismiss(worker(0)),
         }
-        are_all_served(&house, clients);
+        are_all_served(&house.ends, clients);
     }
 }
 
 /// The workers read their queues to the end, and have every client then.
-fn are_all_served(house: &House, mut clients: Vec<TcpStream>) {
+fn are_all_served(ends: &[WorkerEnds], mut clients: Vec<TcpStream>) {
     let mut served = Vec::new();
-    for ends in &house.ends {
+    for ends in ends {
         served.extend(std::iter::from_fn(|| take(&ends.queue, 0)));
     }
     assert_eq!(served.len(), clients.len());
@@ -206,35 +214,25 @@ fn an_owner_holds_no_more_than_its_share_and_its_listeners_go_on_when_it_has_les
     let peek = Peek { bytes_max: 64, deadline_ms: 60_000 };
     // Half of four for one listener: two that are silent fill it.
     let held = HeldShares::new(Shares { user: 4, ..Shares::whole(1 << 20) });
-    let mut house =
-        House::of(Balancer::start(held.clone(), owner()).unwrap(), Rule::Content(peek), 1);
+    let start = || {
+        let started = Balancer::start(LISTENER, owner(), Rule::Content(peek), held.clone());
+        House::of(started.unwrap(), 1)
+    };
+    let (house, other) = (start(), start());
     house.serve(0);
     let mut silent: Vec<TcpStream> = (0..2).map(|_| house.connect()).collect();
     house.wait_until(|view| view.held == 2);
     let more = house.connect();
     assert_eq!(house.next().1.peer_addr().unwrap(), silent[0].local_addr().unwrap());
-    let other = ObjectId { index: 9, generation: 1 };
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    house.balancer.add_listener(other, Rule::Content(peek));
-    house.balancer.add_socket(other, owner().own(socket.into())).unwrap();
-    house.ends.push(house.balancer.add_worker(other, worker(7), 0).unwrap());
-    house.balancer.ready(other, worker(7)).unwrap();
-    let _others: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let looked = |what: &dyn Fn(&crate::ListenerState) -> bool| {
-        let began = Instant::now();
-        while !what(&house.balancer.look(other).unwrap()) {
-            assert!(began.elapsed() < PROMPT, "{:?}", house.balancer.look(other));
-            sleep(Duration::from_millis(5));
-        }
-    };
-    looked(&|view| view.held == 2 && !view.is_open);
+    other.balancer.ready(worker(0)).unwrap();
+    let _others: Vec<TcpStream> = (0..2).map(|_| other.connect()).collect();
+    other.wait_until(|view| view.held == 2 && !view.is_open);
     assert_eq!(held.used(owner().holder).user, 4);
-    let _waits = TcpStream::connect(address).unwrap();
+    let _waits = other.connect();
     sleep(Duration::from_millis(200));
-    assert_eq!(house.balancer.look(other).unwrap().counts.accepted, 2, "it stays in the backlog");
+    assert_eq!(other.view().counts.accepted, 2, "it stays in the backlog");
     silent[1].write_all(b"GET /\n").unwrap();
     house.next();
-    looked(&|view| view.counts.accepted == 3);
+    other.wait_until(|view| view.counts.accepted == 3);
     drop(more);
 }

@@ -3,12 +3,13 @@
 //! It has one listener, and the state is its own: whoever keeps it asleep in the kernel keeps nobody
 //! else (`balancer`).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
+use heliostat_service_listener::Seat;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::event::Timespec;
 
@@ -27,7 +28,6 @@ const AUDIT_NS_PER_CONNECTION: u64 = 50_000;
 
 /// A count that is due.
 struct Due {
-    listener: ObjectId,
     worker: ObjectId,
     audit: Arc<Audit>,
     given: u64,
@@ -45,7 +45,7 @@ struct Telling {
 pub fn serve(orders: &Orders, mut state: State, epoll: &OwnedFd) {
     let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
     let mut telling = Telling::default();
-    while !state.is_stopping {
+    loop {
         let next = [state.next_deadline_ns(), telling.next_ns()].into_iter().flatten().min();
         let timeout = next.map(timespec);
         events.clear();
@@ -58,6 +58,9 @@ pub fn serve(orders: &Orders, mut state: State, epoll: &OwnedFd) {
         let given = orders.take();
         let is_ordered = !given.is_empty();
         given.into_iter().for_each(|order| order(&mut state, monotonic_ns()));
+        if state.is_stopping {
+            return state.accepting.end();
+        }
         let now = monotonic_ns();
         state.take_accepted(now);
         for event in &events {
@@ -70,7 +73,6 @@ pub fn serve(orders: &Orders, mut state: State, epoll: &OwnedFd) {
         }
         telling.tell(orders, &mut state, is_ordered);
     }
-    state.accepting.end();
 }
 
 impl Telling {
@@ -83,7 +85,7 @@ impl Telling {
         self.is_due = !is_ordered && now < self.told_ns + TELL_NS;
         if !self.is_due {
             self.told_ns = now;
-            orders.tell(state.views(now));
+            orders.tell(state.view(now));
         }
     }
 }
@@ -95,97 +97,73 @@ fn timespec(at_ns: u64) -> Timespec {
 }
 
 impl State {
-    fn views(&mut self, now_ns: u64) -> HashMap<ObjectId, crate::ListenerState> {
-        let ids: Vec<ObjectId> = self.listeners.keys().copied().collect();
-        ids.into_iter().filter_map(|id| Some((id, self.view(id, now_ns)?))).collect()
-    }
-
     fn attend(&mut self, token: u64, flags: EventFlags, now_ns: u64) {
         match self.sources.get(&token).copied() {
             None => {}
             // One that listens never says this, and would again and again while nothing is accepted.
-            Some(Source::Socket(id)) if flags.contains(EventFlags::HUP) => {
-                self.drop_socket(id, token);
+            Some(Source::Socket) if flags.contains(EventFlags::HUP) => self.drop_socket(token),
+            Some(Source::Socket) => self.accept_some(token, now_ns),
+            Some(Source::Queue) => {
+                self.listener.refresh(now_ns);
+                self.settle(now_ns);
             }
-            Some(Source::Socket(id)) => self.accept_some(id, token, now_ns),
-            Some(Source::Queue(id, _)) => self.room_came(id, now_ns),
-            Some(Source::Held(id, serial)) => {
+            Some(Source::Held(serial)) => {
                 let is_end =
                     flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-                self.first_bytes_came(id, serial, is_end, now_ns);
-                self.settle(id, now_ns);
+                self.first_bytes_came(serial, is_end, now_ns);
+                self.settle(now_ns);
             }
-            Some(Source::Plugin(id)) => self.hear_plugin(id, now_ns),
+            Some(Source::Plugin) => self.hear_plugin(now_ns),
         }
-    }
-
-    fn room_came(&mut self, id: ObjectId, now_ns: u64) {
-        if let Some(listener) = self.listeners.get_mut(&id) {
-            listener.refresh(now_ns);
-        }
-        self.settle(id, now_ns);
     }
 
     /// Deadlines of connections that nobody has, and queues that are not emptied.
     fn pass_time(&mut self, now_ns: u64) {
-        let ids: Vec<ObjectId> = self.listeners.keys().copied().collect();
-        for id in ids {
-            let Some(listener) = self.listeners.get_mut(&id) else { continue };
-            let silent = listener.held.overdue(now_ns);
-            let mut late = Vec::new();
-            if listener.has_untaken() {
-                listener.refresh(now_ns);
-                late = listener.balance.overdue(now_ns);
-            }
-            let is_idle = silent.is_empty() && late.is_empty() && listener.is_open;
-            silent.into_iter().for_each(|serial| self.give_up_waiting(id, serial, now_ns));
-            late.into_iter().for_each(|worker| self.pass_over(id, worker, now_ns));
-            if !is_idle {
-                self.settle(id, now_ns);
-            }
+        let listener = &mut self.listener;
+        let silent = listener.held.overdue(now_ns);
+        let mut late = Vec::new();
+        if listener.has_untaken() {
+            listener.refresh(now_ns);
+            late = listener.balance.overdue(now_ns);
+        }
+        let is_idle = silent.is_empty() && late.is_empty() && listener.is_open;
+        silent.into_iter().for_each(|serial| self.give_up_waiting(serial, now_ns));
+        late.into_iter().for_each(|worker| self.pass_over(worker, now_ns));
+        if !is_idle {
+            self.settle(now_ns);
         }
     }
 
-    fn pass_over(&mut self, id: ObjectId, worker: ObjectId, now_ns: u64) {
-        if let Some(listener) = self.listeners.get_mut(&id) {
-            let seat = listener.balance.seat_mut(worker);
-            seat.into_iter().for_each(|seat| seat.pass_over(now_ns));
-        }
-        self.take_back_all(id, worker);
+    fn pass_over(&mut self, worker: ObjectId, now_ns: u64) {
+        let seat = self.listener.balance.seat_mut(worker);
+        seat.into_iter().for_each(|seat| seat.pass_over(now_ns));
+        self.take_back_all(worker);
     }
 
     /// When something has to be done without an event; with nothing to do the thread sleeps.
-    fn next_deadline_ns(&mut self) -> Option<u64> {
-        let now = monotonic_ns();
-        let each = self.listeners.values().flat_map(|listener| {
-            let paused = Some(listener.pause_until_ns).filter(|until| *until > now);
-            let looks = listener.has_untaken() || listener.lacks_share;
-            let looks = looks.then_some(now + LOOK_NS);
-            let audits = listener.workers.values().map(|worker| worker.audit_at_ns);
-            let audit = audits.filter(|at| *at > 0).min();
-            [paused, looks, audit, listener.held.next_deadline_ns()]
-        });
-        each.flatten().min()
+    fn next_deadline_ns(&self) -> Option<u64> {
+        let (now, listener) = (monotonic_ns(), &self.listener);
+        let paused = Some(listener.pause_until_ns).filter(|until| *until > now);
+        let looks = listener.has_untaken() || listener.lacks_share;
+        let looks = looks.then_some(now + LOOK_NS);
+        let audits = listener.workers.values().map(|worker| worker.audit_at_ns);
+        let audit = audits.filter(|at| *at > 0).min();
+        [paused, looks, audit, listener.held.next_deadline_ns()].into_iter().flatten().min()
     }
 
-    fn due_audits(&mut self, now_ns: u64) -> Vec<Due> {
-        let mut due = Vec::new();
-        for (id, listener) in &self.listeners {
-            for seat in listener.balance.seats() {
-                let Some(worker) = listener.workers.get(&seat.worker) else { continue };
-                let Some(audit) = &worker.audit else { continue };
-                if worker.audit_at_ns > 0 && worker.audit_at_ns <= now_ns {
-                    let (audit, given) = (audit.clone(), seat.load.given());
-                    due.push(Due { listener: *id, worker: seat.worker, audit, given });
-                }
-            }
-        }
-        due
+    fn due_audits(&self, now_ns: u64) -> Vec<Due> {
+        let due = |seat: &Seat| {
+            let worker = self.listener.workers.get(&seat.worker)?;
+            let audit = worker.audit.as_ref()?;
+            let is_due = worker.audit_at_ns > 0 && worker.audit_at_ns <= now_ns;
+            let given = seat.load.given();
+            is_due.then(|| Due { worker: seat.worker, audit: audit.clone(), given })
+        };
+        self.listener.balance.seats().iter().filter_map(due).collect()
     }
 
-    fn counted(&mut self, due: &Due, open: Option<std::collections::HashSet<u64>>, now_ns: u64) {
-        let Some(listener) = self.listeners.get_mut(&due.listener) else { return };
-        let Some(worker) = listener.workers.get_mut(&due.worker) else { return };
+    fn counted(&mut self, due: &Due, open: Option<HashSet<u64>>, now_ns: u64) {
+        let Some(worker) = self.listener.workers.get_mut(&due.worker) else { return };
         worker.audit_at_ns = 0;
         let Some(open) = open else {
             worker.audit = None;
@@ -193,7 +171,7 @@ impl State {
         };
         worker.ghosts.retain(|serial| open.contains(serial));
         let count = (open.len() - worker.ghosts.len()) as u64;
-        let Some(seat) = listener.balance.seat_mut(due.worker) else { return };
+        let Some(seat) = self.listener.balance.seat_mut(due.worker) else { return };
         let meanwhile = seat.load.given().saturating_sub(due.given);
         worker.audit_not_before_ns = now_ns + count * AUDIT_NS_PER_CONNECTION;
         seat.load.audit(count, meanwhile);

@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::listener::page;
-use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::sync::Ordering::Relaxed;
 
@@ -18,8 +17,6 @@ const NAME: &CStr = c"heliostat-listener-worker";
 
 /// What a worker is to the thread.
 pub struct Worker {
-    /// Which.
-    pub id: ObjectId,
     /// Where its connections are put.
     pub queue: Queue,
     /// What the kernel counts; none where it has no set.
@@ -31,13 +28,13 @@ pub struct Worker {
     pub audit_at_ns: u64,
     /// Not before this: counting many takes its time.
     pub audit_not_before_ns: u64,
-    /// By which the thread hears that it has taken something, while it waits for that.
-    pub watched: Option<u64>,
+    /// Whether the thread hears that it has taken something.
+    pub is_watched: bool,
 }
 
 impl Worker {
     /// A new one, with its end of the queue and its page.
-    pub fn create(id: ObjectId, owner: &Owner) -> std::io::Result<(Worker, OwnedFd, OwnedFd)> {
+    pub fn create(owner: &Owner) -> std::io::Result<(Worker, OwnedFd, OwnedFd)> {
         let (queue, theirs) = Queue::create(owner)?;
         let (fd, page) = SharedMapping::create(NAME, page::BYTES).map_err(std::io::Error::other)?;
         page.atomic_u32(0).store(page::MAGIC, Relaxed);
@@ -45,14 +42,13 @@ impl Worker {
         let audit = Audit::create().ok().map(Arc::new);
         let ghosts = HashSet::new();
         let worker = Worker {
-            id,
             queue,
             audit,
             page,
             ghosts,
             audit_at_ns: 0,
             audit_not_before_ns: 0,
-            watched: None,
+            is_watched: false,
         };
         Ok((worker, theirs, fd.into()))
     }

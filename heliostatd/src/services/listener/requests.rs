@@ -57,7 +57,7 @@ impl Daemon {
             ListenerRequest::Ready { worker } => {
                 let grants = &self.services.listener.grants;
                 let listener = grants.own_worker(id, worker).map_err(refuse(id))?;
-                self.tell_listener(listener, |thread| thread.ready(listener, worker))?;
+                self.tell_listener(listener, |thread| thread.ready(worker))?;
             }
             ListenerRequest::Hold { worker } => {
                 let uid = self.session(id)?.peer.subject.uid;
@@ -75,7 +75,7 @@ impl Daemon {
             ListenerRequest::Drain { worker, back } => self.drain_worker(id, worker, back)?,
             ListenerRequest::SetRule { address, rule } => {
                 let listener = self.managed_listener(id, address)?;
-                self.tell_listener(listener, |thread| thread.set_rule(listener, rule))?;
+                self.tell_listener(listener, |thread| thread.set_rule(rule))?;
                 self.services.listener.grants.set_rule(listener, rule);
             }
             ListenerRequest::Plugin { address } => {
@@ -139,9 +139,8 @@ impl Daemon {
             let rule = rule.unwrap_or(Rule::LeastLoad);
             let taken = listeners.check_threads(owner.holder);
             taken.map_err(|exceeded| full(Thing::SharedListeners, exceeded))?;
-            let thread =
-                listeners.start(joined.listener, owner.clone()).map_err(|it| behind(&it))?;
-            thread.add_listener(joined.listener, rule);
+            let started = listeners.start(joined.listener, owner.clone(), rule);
+            started.map_err(|error| behind(&error))?;
             info!(listener = %joined.listener, %rule, "an address is shared from now on");
         }
         let begun = Self::begin_in(listeners, joined, owner, socket);
@@ -156,11 +155,11 @@ impl Daemon {
     ) -> std::io::Result<heliostat_server_listener::WorkerEnds> {
         let (listener, worker) = (joined.listener, joined.worker);
         // Before its socket is there: who is behind gets neither.
-        let ends = listeners.thread(listener)?.add_worker(listener, worker, joined.place)?;
+        let ends = listeners.thread(listener)?.add_worker(worker, joined.place)?;
         if joined.brings_socket {
             let added = Self::add_listening_socket(listeners, listener, owner, socket);
             if let Err(error) = added {
-                listeners.thread(listener)?.end_worker(listener, worker);
+                listeners.thread(listener)?.end_worker(worker);
                 return Err(error);
             }
         }
@@ -174,7 +173,7 @@ impl Daemon {
         socket: Foreign,
     ) -> std::io::Result<()> {
         let shown = owner.own(rustix::io::fcntl_dupfd_cloexec(&socket, 0)?);
-        listeners.thread(id)?.add_socket(id, socket)?;
+        listeners.thread(id)?.add_socket(socket)?;
         if let Entry::Vacant(place) = listeners.sockets.entry(id) {
             place.insert(Rc::new(shown));
         }
@@ -233,9 +232,7 @@ impl Daemon {
         listeners.grants.has_socket(listener, cookie);
         let begun =
             rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(Into::into).and_then(|it| {
-                let thread = listeners.start(listener, owner.clone())?;
-                thread.add_listener(listener, rule);
-                thread.add_socket(listener, owner.own(it))
+                listeners.start(listener, owner.clone(), rule)?.add_socket(owner.own(it))
             });
         listeners.sockets.insert(listener, Rc::new(socket));
         if let Err(error) = begun {
@@ -258,8 +255,8 @@ impl Daemon {
         let listener = grants.listener_of(worker).map_err(refuse(id))?;
         self.check_listener_manager(id, listener)?;
         self.tell_listener(listener, |thread| match back {
-            true => thread.resume(listener, worker),
-            false => thread.drain(listener, worker),
+            true => thread.resume(worker),
+            false => thread.drain(worker),
         })
     }
 
@@ -275,7 +272,7 @@ impl Daemon {
         let owner = self.listener_owner(self.holder(id)?);
         let socket = shown.into_fd_if(is_unix && is_packets).ok_or(Code::BadRecord)?;
         let socket = owner.own(socket);
-        self.tell_listener(listener, |thread| thread.set_plugin(listener, socket))
+        self.tell_listener(listener, |thread| thread.set_plugin(socket))
     }
 
     /// The listener on an address, for one who may change it.

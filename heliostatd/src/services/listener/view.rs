@@ -13,10 +13,7 @@ impl Daemon {
     pub(crate) fn listeners_json(&self, viewer: Viewer) -> Value {
         let listeners = &self.services.listener;
         let views = listeners.grants.views().filter(|view| viewer.sees(view.owner_uid));
-        let each = views.map(|view| {
-            let state = listeners.thread(view.id).ok().and_then(|thread| thread.view(view.id));
-            self.listener_json(&view, state)
-        });
+        let each = views.map(|view| self.listener_json(&view, &listeners.view(view.id)));
         Value::Array(each.collect())
     }
 
@@ -26,8 +23,7 @@ impl Daemon {
         let listeners = &self.services.listener;
         let views = listeners.grants.views().filter(|view| view.workers.iter().any(is_its));
         let each = views.map(|view| {
-            let state = listeners.thread(view.id).ok().and_then(|thread| thread.view(view.id));
-            let mut listener = self.listener_json(&view, state);
+            let mut listener = self.listener_json(&view, &listeners.view(view.id));
             let told = listener["workers"].as_array_mut().into_iter().flatten();
             told.zip(&view.workers).for_each(|(told, it)| told["is_its"] = json!(is_its(it)));
             listener
@@ -35,20 +31,20 @@ impl Daemon {
         each.collect()
     }
 
-    fn listener_json(&self, view: &ListenerView, state: Option<ListenerState>) -> Value {
-        let of = |worker: &WorkerView| state.as_ref()?.workers.get(&worker.id).copied();
+    fn listener_json(&self, view: &ListenerView, state: &ListenerState) -> Value {
+        let of = |worker: &WorkerView| state.workers.get(&worker.id).copied();
         let workers: Vec<Value> =
             view.workers.iter().map(|worker| self.worker_json(worker, of(worker))).collect();
-        let counts = state.as_ref().map(|state| state.counts).unwrap_or_default();
+        let counts = state.counts;
         json!({
             "address": view.endpoint.address.to_string(),
             "id": view.id.to_string(),
             "uid": view.owner_uid,
             "rule": view.rule.name(),
             "lasting": view.is_lasting,
-            "accepting": state.as_ref().is_some_and(|state| state.is_open),
-            "plugin": state.as_ref().is_some_and(|state| state.has_plugin),
-            "held": state.as_ref().map_or(0, |state| state.held),
+            "accepting": state.is_open,
+            "plugin": state.has_plugin,
+            "held": state.held,
             "accepted": counts.accepted,
             "given": counts.given,
             "taken_back": counts.taken_back,
