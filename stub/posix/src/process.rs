@@ -144,17 +144,11 @@ pub fn closing(fd: i32) -> Answer {
         return None;
     }
     // Whose child this is costs a system call.
-    let is_remembered = shared::may_remember(fd);
-    if (table::is_unknown(fd) && !is_remembered) || is_borrowed() {
-        return None;
-    }
-    if is_remembered {
-        shared::forget(fd);
-    }
-    if table::is_unknown(fd) {
+    if (table::is_unknown(fd) && !shared::may_remember(fd)) || is_borrowed() {
         return None;
     }
     let _critical = Critical::enter();
+    shared::forget(fd);
     accept::later::forget(fd);
     match table::take(fd) {
         DescriptorKind::Socket(index) => close::closing(fd, index),

@@ -217,7 +217,9 @@ pub fn may_remember(fd: i32) -> bool {
 
 /// Before a number is another file's, in the process whose number it is: that is forgotten.
 pub fn forget(fd: i32) {
-    let _critical = Critical::enter();
+    if !may_remember(fd) {
+        return;
+    }
     let kind = descriptors::kind(fd);
     let is_same_set = |it: &(i32, DescriptorKind)| it.0 != fd && it.1 == kind;
     let other = match kind {
