@@ -22,8 +22,8 @@ use crate::net::socket::Stream;
 
 /// Channels that one process asks for.
 const CHANNELS_MAX: usize = 64;
-/// After a refusal the control plane is not asked again for so long, and twice that after each further one in
-/// a row: a connection that is accepted meanwhile waits for the answer.
+/// After a refusal the control plane is not asked again for so long, and for twice as long after each further
+/// one in a row: the connection that asks waits for the answer.
 const REFUSED_NS: u64 = 1_000_000_000;
 /// But for no longer: what it decides by may change.
 const REFUSED_NS_MAX: u64 = 16 * REFUSED_NS;
@@ -67,9 +67,7 @@ pub fn is_full() -> bool {
     IS_FULL.load(Relaxed) && clock::monotonic_ns() < REFUSED_UNTIL_NS.load(Relaxed)
 }
 
-fn wait_after_refusal() {
-    let pause = (2 * REFUSED_FOR_NS.load(Relaxed)).clamp(REFUSED_NS, REFUSED_NS_MAX);
-    REFUSED_FOR_NS.store(pause, Relaxed);
+fn wait_after_refusal(pause: u64) {
     REFUSED_UNTIL_NS.store(clock::monotonic_ns() + pause, Relaxed);
 }
 
@@ -79,7 +77,7 @@ pub fn reason_of(stream: &Stream, reason: Native) -> Native {
         return reason;
     }
     IS_FULL.store(true, Relaxed);
-    wait_after_refusal();
+    wait_after_refusal(REFUSED_NS);
     Native::Full
 }
 
@@ -104,7 +102,9 @@ pub fn take_slot() -> Option<(Slot, i32, Standing)> {
             carriers.all.push(carrier);
         }
         None => {
-            wait_after_refusal();
+            let pause = (2 * REFUSED_FOR_NS.load(Relaxed)).clamp(REFUSED_NS, REFUSED_NS_MAX);
+            REFUSED_FOR_NS.store(pause, Relaxed);
+            wait_after_refusal(pause);
             return None;
         }
     }
