@@ -78,6 +78,7 @@ class Far:
         started = [self.harness.start(Side.PLAIN, self.clients.command(words), name=str(words[0])) for words in commands]
         for program in started:
             if program.wait(seconds) != 0:
+                [one.kill() for one in started]
                 raise RuntimeError(f"{program.name}: {program.errors()[-500:]}{program.output()[-500:]}")
         return [program.output() for program in started]
 

@@ -34,6 +34,7 @@ def test_cxx(tmp_path, compiler):
 def test_cuda(tmp_path):
     if not shutil.which("nvcc"):
         pytest.skip("no nvcc here")
-    source = ROOT / "bind/lean/examples/search.cu"
-    nvcc = ["nvcc", "-arch=sm_90", "-std=c++17", "-cubin", f"-I{HEADERS}", "-o", tmp_path / "search.cubin", source]
-    subprocess.run(nvcc, check=True)
+    for name in ("search", "gpu"):
+        source = ROOT / f"bind/lean/examples/{name}.cu"
+        nvcc = ["nvcc", "-arch=sm_90", "-std=c++17", "-cubin", f"-I{HEADERS}", "-o", tmp_path / f"{name}.cubin", source]
+        subprocess.run(nvcc, check=True)

@@ -97,7 +97,9 @@ extern "C" __global__ void echo(hl_lean *lean, uint16_t port, int64_t *error)
     int64_t bytes;
     if (HL_BLOCK_LEADER()) *error = hl_listen(lean, &at, WARPS, 0, &listener);
     HL_BLOCK_SYNC();
-    if (*error < 0) return;
+    bytes = *error;
+    HL_BLOCK_SYNC(); /* a warp that is through may write its own */
+    if (bytes < 0) return;
     if (HL_LANE() == 0 && (bytes = hl_accept(lean, listener, (hl_address *)0, 0, &peer)) == 0) {
         while ((bytes = hl_receive(lean, peer, own, ECHO_BYTES, 0)) > 0 && (bytes = hl_send(lean, peer, own, bytes)) > 0) {}
         hl_close_socket(lean, peer);

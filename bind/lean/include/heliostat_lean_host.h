@@ -3,7 +3,7 @@
  * `heliostat coprocessor run` leaves three descriptors open and says their numbers in HELIOSTAT_LEAN:
  * window, rings of files, rings of sockets, `-` for what is not there. mmap(2) is all that is needed of
  * the kernel; futex(2) saves looking, and is left out with HL_NO_FUTEX (then a watcher on the host
- * rings: `heliostat coprocessor run --watch`).
+ * rings: `heliostat coprocessor run --watch`), as in a CUDA file, where a device waits.
  */
 #ifndef HELIOSTAT_LEAN_HOST_H
 #define HELIOSTAT_LEAN_HOST_H

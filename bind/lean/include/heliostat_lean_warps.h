@@ -78,6 +78,7 @@ HL_FN int64_t hl_warp_each(hl_lean *lean, uint32_t which, const hl_operation *as
     uint8_t *rings = lean->rings[which];
     uint32_t own = asked ? (uint32_t)hl_span(asked->pieces) : 0, lane;
     uint64_t before = 0, all = 0, head = 0;
+    int64_t value;
     int gone = 0, error;
     hl_ticket ticket = {0, 0};
     error = hl_warp_slots(lean, which, asked != 0, &ticket);
@@ -117,7 +118,9 @@ HL_FN int64_t hl_warp_each(hl_lean *lean, uint32_t which, const hl_operation *as
         hl_store32(&queue->submit_lock, 0);
         hl_ring(rings);
     }
-    return asked ? hl_finish(lean, ticket, result) : 0;
+    value = asked ? hl_finish(lean, ticket, result) : 0;
+    HL_WARP_SYNC(); /* each lane sees what the host has written for the others */
+    return value;
 }
 
 /* Does one operation for a block, as hl_warp_do for a warp. `shared` is memory that the whole block sees. */

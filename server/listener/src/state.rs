@@ -178,7 +178,7 @@ impl State {
         self.release_all();
         let listener = &mut self.listener;
         listener.part_with_all();
-        self.held.change(listener.owner.holder, listener.counted, 0);
+        self.held.change(listener.owner.holder, std::mem::take(&mut listener.counted), 0);
         // Before the threads that accept are waited for, which may be kept.
         listener.workers.clear();
         listener.sockets.clear();

@@ -16,9 +16,6 @@ const LONG: Duration = Duration::from_secs(10);
 /// Longer than a thread relies on another that sleeps for the same connection.
 const BESIDE: Duration = Duration::from_millis(30);
 const ROUNDS: usize = 60;
-/// Sleeps that a bell has ended at once before its other sleepers are taken for gone; at most.
-const KEPT_MAX: usize = 1 << 20;
-
 /// A client's end, and its bells rung by the server's.
 struct Rung {
     client: End,
@@ -106,14 +103,38 @@ fn a_thread_that_was_cancelled_in_its_sleep_is_missed() {
 #[test]
 fn a_sleeper_that_never_gets_up_keeps_no_bell_for_ever() {
     let rung = Rung::new();
-    let _jumped_out = sleepers::lie_down(rung.connection(), Sleeper::Poll);
+    let (jumped_out, _) = sleepers::lie_down(rung.connection(), Sleeper::Poll);
     rung.ring();
-    let sleeps = (0..KEPT_MAX).take_while(|_| {
+    let begun = Instant::now();
+    while rung.pending() > 0 {
+        assert!(begun.elapsed() < LONG, "the bell is kept");
         let (place, _) = sleepers::lie_down(rung.connection(), Sleeper::Call);
         sleepers::get_up(rung.connection(), place);
-        rung.pending() > 0
-    });
-    assert!(sleeps.count() < KEPT_MAX);
+    }
+    // It was asleep all the same: it is not among those who sleep there now.
+    let (place, _) = sleepers::lie_down(rung.connection(), Sleeper::Poll);
+    sleepers::get_up(rung.connection(), jumped_out);
+    rung.ring();
+    assert_eq!(sleepers::drain_unslept(rung.connection()), Bells::Left);
+    sleepers::get_up(rung.connection(), place);
+}
+
+/// More than stay where one is taken: an epoll set leaves a few on the shadow.
+const MANY_BELLS: u32 = 8;
+
+#[test]
+fn a_set_hears_of_bells_that_another_set_has_taken() {
+    let rung = Rung::new();
+    let sets = [Set::new(), Set::new()];
+    for set in &sets {
+        set.control(libc::EPOLL_CTL_ADD, &rung.client, libc::EPOLLIN as u32);
+        assert!(set.is_quiet());
+    }
+    assert_eq!(rung.server.send(b"x", 0), Ok(1));
+    (0..MANY_BELLS).for_each(|_| rung.ring());
+    for set in &sets {
+        assert_ne!(set.wait(LONG) & libc::EPOLLIN as u32, 0);
+    }
 }
 
 /// Sends so much that the client finds no room for more.

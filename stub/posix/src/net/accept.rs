@@ -57,7 +57,8 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
         Err(reason) => {
             doubt_control_plane(reason);
             if let Err(reason) = delegated::accepted(fd, reason) {
-                report_line::list_native(fd, Side::Server, Path::Native(reason), Some(peer));
+                let known = Some(peer).filter(|peer| peer.port != 0);
+                report_line::list_native(fd, Side::Server, Path::Native(reason), known);
             }
             return;
         }

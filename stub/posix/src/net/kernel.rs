@@ -31,13 +31,15 @@ fn is_local(address: NetAddress) -> bool {
     let mut hasher = DefaultHasher::new();
     address.ip.hash(&mut hasher);
     let place = hasher.finish() as usize % KNOWN_ADDRESSES;
-    let known = KNOWN.lock().get(place).copied().flatten();
-    if let Some((_, local)) = known.filter(|(ip, _)| *ip == address.ip) {
-        return local;
+    // In the child of a fork another thread may hold it for ever.
+    let Some(mut known) = KNOWN.try_lock() else { return call::is_local_ip(address.ip) };
+    known.resize(KNOWN_ADDRESSES, None);
+    match known[place] {
+        Some((ip, local)) if ip == address.ip => local,
+        _ => {
+            let local = call::is_local_ip(address.ip);
+            known[place] = Some((address.ip, local));
+            local
+        }
     }
-    let local = call::is_local_ip(address.ip);
-    let mut all = KNOWN.lock();
-    all.resize(KNOWN_ADDRESSES, None);
-    all[place] = Some((address.ip, local));
-    local
 }

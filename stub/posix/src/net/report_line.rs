@@ -43,7 +43,7 @@ pub fn list_native(fd: i32, side: Side, path: Path, peer: Option<NetAddress>) {
     };
     let socket = socket::at(index);
     socket.set_native(reason);
-    begin(fd, socket, side, path, ends_of(fd, peer));
+    begin(fd, socket, side, path, peer.and_then(|peer| ends_of(fd, Some(peer))));
     table::set(fd, DescriptorKind::Socket(index));
 }
 

@@ -114,8 +114,8 @@ fn send_at_once(fd: i32, socket: &Socket, bytes: &[u8]) -> Result<usize, Errno> 
     answer
 }
 
-/// Takes the bells that were rung off the shadow, never a byte of payload, whoever sleeps there: what
-/// the connection becomes wakes them.
+/// Takes the bells that were rung off the shadow, never a byte of payload, whoever sleeps there: of a
+/// connection that ends.
 pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) {
     if has_bells(socket, incoming) {
         let _critical = Critical::enter();
@@ -129,26 +129,36 @@ fn has_bells(socket: &Socket, incoming: &Lane) -> bool {
     incoming.bells_pending() != 0 && !socket.reads_shadow()
 }
 
-/// Under the lock of those who sleep there: two threads that both counted the same bell would take a
-/// byte of payload with it.
-fn take_off(fd: i32, socket: &Socket, incoming: &Lane) {
+/// How many were taken off. Under the lock of those who sleep there: two threads that both counted the same
+/// bell would take a byte of payload with it.
+fn take_off(fd: i32, socket: &Socket, incoming: &Lane) -> usize {
+    let (mut bytes, mut taken) = ([0; DRAIN_BYTES], 0);
     if socket.is_native() {
-        return; // what comes is payload, and the slot may be another stream's by now
+        return 0; // what comes is payload, and the slot may be another stream's by now
     }
-    let mut bytes = [0; DRAIN_BYTES];
     for _ in 0..DRAIN_TURNS {
         let pending = incoming.bells_pending();
         if pending == 0 || pending > BELLS_MAX {
-            return;
+            break;
         }
         let wanted = DRAIN_BYTES.min(pending as usize);
         match call::recv(fd, &mut bytes[..wanted], libc::MSG_DONTWAIT) {
-            Ok(0) => return note_end(socket),
-            Ok(count) => incoming.bells_drained(count as u32),
-            Err(Errno(libc::EAGAIN | libc::EINTR)) => return,
-            Err(errno) => return note_error(socket, errno),
+            Ok(0) => {
+                note_end(socket);
+                break;
+            }
+            Ok(count) => {
+                incoming.bells_drained(count as u32);
+                taken += count;
+            }
+            Err(Errno(libc::EAGAIN | libc::EINTR)) => break,
+            Err(errno) => {
+                note_error(socket, errno);
+                break;
+            }
         }
     }
+    taken
 }
 
 /// True when the shadow holds bytes that are neither bells nor what follows a switch. Every bell

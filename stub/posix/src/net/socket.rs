@@ -124,9 +124,9 @@ pub struct Socket {
     pub writes: AtomicU32,
     /// TSC of the last look at the shadow.
     pub probed_at: AtomicU64,
-    /// Threads asleep for this connection; the first sleeps on the shadow, the others on `wakes`.
+    /// Threads asleep in calls for this connection: on the shadow, or on `wakes` beside one that sleeps there.
     pub sleepers: AtomicU32,
-    /// Bumped when the first sleeper wakes.
+    /// Bumped when one of them wakes.
     pub wakes: AtomicU32,
     /// How waits for bytes have ended, and waits for room.
     habits: [HabitCell; 2],

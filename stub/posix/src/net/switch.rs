@@ -28,6 +28,7 @@ use super::channel::Side;
 use super::delegated::{self, TakenBack};
 use super::early;
 use super::early::proof::{self, Proof};
+use super::shadow::sleepers;
 use super::side_lock::{self, Half};
 use super::socket::{self, Connection, Socket, Stage};
 use super::{report_line, shadow, unflushed, watch};
@@ -293,13 +294,13 @@ fn send_all(fd: i32, bytes: &[u8]) {
 /// True when the peer has switched, and what lies in front of that has been read, taken back or, of
 /// bells, taken off the shadow: going native gets further then.
 pub fn can_follow(connection: Connection<'_>) -> bool {
-    let Connection { fd, socket, stream } = connection;
+    let Connection { socket, stream, .. } = connection;
     let flags = stream.incoming.flags();
     if flags & SWITCHED == 0 || (flags & TAKEN_BACK == 0 && stream.incoming.unread() != Ok(0)) {
         return false;
     }
     if socket.awaits_bell.load(Acquire) {
-        shadow::drain(fd, socket, &stream.incoming);
+        sleepers::drain_unslept(connection);
         return stream.incoming.bells_pending() == 0 || socket.shadow_ended.load(Relaxed);
     }
     true
@@ -327,7 +328,8 @@ fn finish_incoming(connection: Connection<'_>, reason: Native) {
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
         return; // the reader comes back here once it has read them
     }
-    shadow::drain(fd, socket, &stream.incoming);
+    // A bell that others have to see first is one that is not here yet.
+    sleepers::drain_unslept(connection);
     let missing = stream.incoming.bells_pending();
     if missing > shadow::BELLS_MAX {
         return complete::reset(connection, Native::Corrupt);

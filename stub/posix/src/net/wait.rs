@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heliostat_abi::session::report::Counter;
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
-use heliostat_base::futex;
 use heliostat_base::sys::Errno;
+use heliostat_base::{futex, spin};
 
 use super::shadow::sleepers::{self, Bells, Place};
 use super::socket::{Connection, Sleeper, Socket, Stream};
@@ -80,24 +80,28 @@ fn sleep_somewhere(
         return (Wake::Look, None);
     }
     // No bell tells of room on the shadow, nor any thread that waits for bytes.
-    let goes_beside = blocked.for_room && connection.socket.is_early();
-    let mut place = None;
-    if !goes_beside {
-        place = lie_down_first(connection, Sleeper::Call);
-        if place.is_none() {
-            if let Some(wake) = asleep::follow(connection.socket, seen, blocked) {
-                return (wake, None);
-            }
-        }
+    if blocked.for_room && connection.socket.is_early() {
+        let hears = early::room_events(connection).0 & libc::POLLIN != 0;
+        let place = hears.then(|| lie_down(connection, Sleeper::Call));
+        return (asleep::lead(connection, blocked), place);
     }
-    let place = place.unwrap_or_else(|| lie_down(connection, Sleeper::Call));
-    (asleep::lead(connection, blocked), Some(place))
+    let mut place = lie_down_first(connection, Sleeper::Call);
+    if place.is_none() {
+        if let Some(wake) = asleep::follow(connection.socket, seen, blocked) {
+            return (wake, None);
+        }
+        place = Some(lie_down(connection, Sleeper::Call));
+    }
+    (asleep::lead(connection, blocked), place)
 }
 
 /// A place on the shadow for this thread, which looks once more before it sleeps.
 pub fn lie_down(connection: Connection<'_>, sleeper: Sleeper) -> Place {
     let (place, bells) = sleepers::lie_down(connection, sleeper);
     tell_sets(connection, bells);
+    if bells == Bells::Left {
+        spin::yield_now(); // to those for whom it lies there
+    }
     place
 }
 
@@ -108,7 +112,7 @@ fn lie_down_first(connection: Connection<'_>, sleeper: Sleeper) -> Option<Place>
     Some(place)
 }
 
-/// The place is given up; whether there was a bell.
+/// The place is given up; false where the shadow is still this connection's and had no bell.
 pub fn get_up(connection: Connection<'_>, place: Place) -> bool {
     let bells = sleepers::get_up(connection, place);
     tell_sets(connection, bells);
@@ -117,6 +121,7 @@ pub fn get_up(connection: Connection<'_>, place: Place) -> bool {
 
 /// Bells that were taken off may have been for epoll sets as well.
 fn tell_sets(connection: Connection<'_>, bells: Bells) {
+    let _critical = Critical::enter();
     if bells == Bells::Taken && connection.socket.is_in_sets() {
         watch::life::repeat_bell(connection.index());
     }
@@ -146,11 +151,8 @@ pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool 
     if socket.siblings_pause(stream).is_some() || blocked.has_less_than_its_timeout() {
         return false;
     }
+    let Some(place) = lie_down_first(connection, Sleeper::Peeker) else { return false };
     socket.arm(stream, false);
-    let Some(place) = lie_down_first(connection, Sleeper::Peeker) else {
-        socket.disarm(stream, false);
-        return false;
-    };
     socket.sleepers.fetch_add(1, AcqRel);
     // No bell comes for what was held back before this thread said that it sleeps.
     let is_held = !socket.is_early() && stream.incoming.held() > 0;
@@ -199,7 +201,8 @@ fn awake(connection: Connection<'_>, for_room: bool, place: Option<Place>) {
     socket.disarm(stream, for_room);
     // A sleep that a bell has ended needs no other cause; what lies there beside it will end the
     // next one.
-    if place.is_some_and(|place| !get_up(connection, place)) {
+    let had_bell = place.is_none_or(|place| get_up(connection, place));
+    if !had_bell {
         check_shadow(connection);
     }
     let before = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
@@ -234,7 +237,7 @@ pub fn count_undecided(socket: &Socket) -> bool {
     is_undecided
 }
 
-/// The stream is another one, or gone, since the sleep began: only the count is put right.
+/// The stream is another one, or gone, since the sleep began: only the counts are put right.
 pub fn forget_sleep(socket: &Socket) {
     sleepers::forget_peeker(socket);
     let _ = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));

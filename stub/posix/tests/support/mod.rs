@@ -26,9 +26,14 @@ use heliostat_abi::session::report;
 use heliostat_abi::stream::channel::{self, MAGIC};
 use heliostat_abi::VERSION;
 use heliostat_base::fd::OwnedFd;
+use heliostat_base::heap::Heap;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::process;
 use heliostat_client::session;
+
+/// Relays are forked beside threads that may hold libc's locks, as in programs.
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 /// Smallest rings, so that full ones are common.
 pub const RING_BYTES: u32 = heliostat_abi::limits::RING_BYTES_MIN;

@@ -74,8 +74,10 @@ pub fn look(
     if found > 0 || ends == Some(0) {
         return Waited::Answer(Some(Ok(found)));
     }
+    // The look may have found that the last of them has gone native.
     let is_ready = has_hot
         && !has_mask
+        && has_hot_and_news(set).0
         && waiting::look(
             &set.habit,
             || {

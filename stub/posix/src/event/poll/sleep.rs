@@ -119,9 +119,9 @@ fn sleep_events(connection: Connection<'_>, wanted: i16) -> (i16, Option<u64>) {
     }
 }
 
-/// Says that this thread sleeps: its places on the shadows, in order, and for how long it may sleep at
+/// Says that this thread sleeps: its places on the shadows whose bells it hears, in order, and for how long it may sleep at
 /// once, because of what is in the sets.
-fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Place>, Option<u64>) {
+fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Option<Place>>, Option<u64>) {
     let _critical = Critical::enter();
     let (mut places, mut pause) = (Vec::new(), None);
     for entry in watched {
@@ -130,7 +130,8 @@ fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Place>, Option<u64>) {
                 let socket = socket::at(*index);
                 socket.arm(stream, fds[*at].events & libc::POLLOUT != 0);
                 let connection = Connection::new(*fd, socket, stream);
-                places.push(wait::lie_down(connection, Sleeper::Poll));
+                let hears = sleep_events(connection, fds[*at].events).0 & libc::POLLIN != 0;
+                places.push(hears.then(|| wait::lie_down(connection, Sleeper::Poll)));
             }
             Watched::Set { fd, index, .. } => {
                 pause = [pause, polled::arm(*fd, *index)].into_iter().flatten().min();
@@ -140,7 +141,13 @@ fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Place>, Option<u64>) {
     (places, pause)
 }
 
-fn disarm(fds: &[pollfd], watched: &[Watched], places: &[Place], answers: &[pollfd], valid: bool) {
+fn disarm(
+    fds: &[pollfd],
+    watched: &[Watched],
+    places: &[Option<Place>],
+    answers: &[pollfd],
+    valid: bool,
+) {
     let _critical = Critical::enter();
     let mut places = places.iter();
     for entry in watched {
@@ -153,9 +160,9 @@ fn disarm(fds: &[pollfd], watched: &[Watched], places: &[Place], answers: &[poll
                     shadow::learn(*fd, socket, events);
                 }
                 let connection = Connection::new(*fd, socket, stream);
-                places.next().into_iter().for_each(|place| {
+                if let Some(Some(place)) = places.next() {
                     wait::get_up(connection, *place);
-                });
+                }
                 if answers[*at].revents & libc::POLLIN != 0 {
                     wait::check_shadow(connection);
                 }

@@ -26,7 +26,7 @@ const CHANNELS_MAX: usize = 64;
 /// one in a row: the connection that asks waits for the answer.
 const REFUSED_NS: u64 = 1_000_000_000;
 /// But for no longer: what it decides by may change.
-const REFUSED_NS_MAX: u64 = 16 * REFUSED_NS;
+const REFUSED_NS_MAX: u64 = 4 * REFUSED_NS;
 
 static CARRIERS: Lock<Carriers> = Lock::new(Carriers { epoch: 0, all: Vec::new() });
 /// Monotonic time until which it refuses.
@@ -59,12 +59,16 @@ pub fn configure(carry: Carry) {
 
 /// Whether asking may bring something: no lock, no system call but the clock.
 pub fn may_carry() -> bool {
-    WANTED.get() != Some(&Carry::Never) && clock::monotonic_ns() >= REFUSED_UNTIL_NS.load(Relaxed)
+    WANTED.get() != Some(&Carry::Never) && !is_refused()
+}
+
+fn is_refused() -> bool {
+    clock::monotonic_ns() < REFUSED_UNTIL_NS.load(Relaxed)
 }
 
 /// Whether a limit is why it brings nothing.
 pub fn is_full() -> bool {
-    IS_FULL.load(Relaxed) && clock::monotonic_ns() < REFUSED_UNTIL_NS.load(Relaxed)
+    IS_FULL.load(Relaxed) && is_refused()
 }
 
 fn wait_after_refusal(pause: u64) {
@@ -93,7 +97,8 @@ pub fn take_slot() -> Option<(Slot, i32, Standing)> {
     if let Some(found) = carriers.find() {
         return Some((found.0, found.1, standing));
     }
-    if carriers.all.len() >= CHANNELS_MAX {
+    // Another thread may have been refused while this one waited for the lock.
+    if carriers.all.len() >= CHANNELS_MAX || is_refused() {
         return None;
     }
     match open(&standing) {

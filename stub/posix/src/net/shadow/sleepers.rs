@@ -6,8 +6,8 @@
 //! those that a bell has woken does.
 //!
 //! A thread can leave its sleep without a word: cancelled, or by a handler that jumps out. Of one in
-//! recv(2) the number is known, so that it is missed; of others the count stays wrong, and after
-//! `KEPT_MAX` sleeps that the byte has ended at once they are taken for gone.
+//! recv(2) the number is known, so that it is missed; others are given up after some seconds in which the
+//! byte has ended every sleep at once.
 
 use crate::net::socket::{Connection, Sleeper, Sleepers, Socket};
 use crate::thread::Critical;
@@ -17,6 +17,7 @@ use crate::thread::Critical;
 pub struct Place {
     sleeper: Sleeper,
     generation: u32,
+    epoch: u32,
 }
 
 /// What became of the bells that were there.
@@ -28,6 +29,8 @@ pub enum Bells {
     Left,
     /// They were taken off.
     Taken,
+    /// The shadow is another connection's by now.
+    Others,
 }
 
 /// A thread is about to sleep there: bells that came until now are taken off, if nobody else sleeps. The
@@ -55,7 +58,8 @@ fn lie_down_among(
 ) -> (Place, Bells) {
     let bells = drain(connection, sleepers);
     sleepers.add(sleeper);
-    (Place { sleeper, generation: connection.socket.generation() }, bells)
+    let generation = connection.socket.generation();
+    (Place { sleeper, generation, epoch: sleepers.epoch() }, bells)
 }
 
 /// It sleeps no more. Bells are taken off by the last one.
@@ -65,15 +69,19 @@ pub fn get_up(connection: Connection<'_>, place: Place) -> Bells {
     let mut sleepers = socket.on_shadow.lock();
     // A place that serves another connection by now has no count of ours.
     if place.generation != socket.generation() {
-        return Bells::None;
+        return Bells::Others;
     }
-    sleepers.remove(place.sleeper);
+    if place.epoch == sleepers.epoch() {
+        sleepers.remove(place.sleeper);
+    }
     drain(connection, &mut sleepers)
 }
 
 /// The place of a thread that slept in recv(2), once it is awake.
 pub fn peeker(socket: &Socket) -> Place {
-    Place { sleeper: Sleeper::Peeker, generation: socket.generation() }
+    let _critical = Critical::enter();
+    let epoch = socket.on_shadow.lock().epoch();
+    Place { sleeper: Sleeper::Peeker, generation: socket.generation(), epoch }
 }
 
 /// That thread does not know any more what it slept on.
@@ -96,6 +104,8 @@ fn drain(connection: Connection<'_>, sleepers: &mut Sleepers) -> Bells {
     if !sleepers.may_drain() {
         return Bells::Left;
     }
-    super::take_off(fd, socket, &stream.incoming);
-    Bells::Taken
+    match super::take_off(fd, socket, &stream.incoming) {
+        0 => Bells::None,
+        _ => Bells::Taken,
+    }
 }

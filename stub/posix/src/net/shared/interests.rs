@@ -62,6 +62,8 @@ pub fn change(
         return make();
     }
     let mut interests = INTERESTS.lock();
+    // Who is woken by the new entry, and closes the number, waits for the lock.
+    NUMBERS.fetch_or(bit(fd) | bit(epoll), Release);
     let answer = make()?;
     let known = interests.iter().position(|it| (it.epoll, it.fd) == (epoll, fd));
     match (known, event.filter(|_| op != libc::EPOLL_CTL_DEL)) {
@@ -130,5 +132,7 @@ pub fn closed_range(first: u32, last: u32) {
 /// In the child of a fork: what is in sets now is its parent's too.
 pub fn reset_in_forked_child() {
     INTERESTS.reset_in_forked_child();
-    INTERESTS.lock().iter_mut().for_each(|interest| interest.is_inherited = true);
+    let mut interests = INTERESTS.lock();
+    interests.iter_mut().for_each(|interest| interest.is_inherited = true);
+    note_numbers(&interests);
 }

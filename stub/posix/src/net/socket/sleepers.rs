@@ -2,13 +2,15 @@
 //! kernel (`shadow::sleepers`).
 
 use heliostat_base::sys::Errno;
-use heliostat_base::{call, process};
+use heliostat_base::{call, clock};
 
 use super::{Socket, Stream};
-use crate::thread;
+use crate::{owner, thread};
 
-/// A bell that is left lying so often has nobody who sleeps for it: some tenths of a second of one core.
-const KEPT_MAX: u32 = 65_536;
+/// A bell that is left lying for so long, and this often, has nobody who sleeps for it. The time alone would
+/// take a process that was stopped for one that has gone.
+const LEFT_NS_MAX: u64 = 2_000_000_000;
+const LEFT_TIMES_MAX: u32 = 256;
 
 /// How many of this process rely on a bell for a connection.
 pub struct Armed {
@@ -36,13 +38,17 @@ pub struct Sleepers {
     peeker: i32,
     calls: u32,
     polls: u32,
-    /// How often a bell was left for others since one was taken.
-    kept: u32,
+    /// Since when bells lie there for others, and how often they were left; 0 where none does.
+    left_at_ns: u64,
+    left_times: u32,
+    /// Another one after all were given up: whose place is of an earlier one is among them no more.
+    epoch: u32,
 }
 
 impl Sleepers {
     /// Nobody.
-    pub const NONE: Self = Self { peeker: 0, calls: 0, polls: 0, kept: 0 };
+    pub const NONE: Self =
+        Self { peeker: 0, calls: 0, polls: 0, left_at_ns: 0, left_times: 0, epoch: 0 };
 
     /// Whether a call sleeps there that wakes those who rely on it when it gets up.
     pub fn has_call(&mut self) -> bool {
@@ -53,7 +59,7 @@ impl Sleepers {
         // This thread, which is awake, left by a handler that jumped out; others were cancelled.
         let is_gone = |peeker| {
             peeker == thread::tid()
-                || call::signal_thread(process::pid(), peeker, 0) == Err(Errno(libc::ESRCH))
+                || call::signal_thread(owner::pid(), peeker, 0) == Err(Errno(libc::ESRCH))
         };
         if self.peeker != 0 && is_gone(self.peeker) {
             self.peeker = 0;
@@ -80,17 +86,27 @@ impl Sleepers {
         }
     }
 
+    /// Of which time these are: a place among others of an earlier one is none.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Whether bells may be taken off now, by somebody who is not among them.
     pub fn may_drain(&mut self) -> bool {
-        if self.polls > 0 || self.has_call() {
-            self.kept += 1;
-            if self.kept < KEPT_MAX {
-                return false;
-            }
-            *self = Self::NONE;
+        if self.polls == 0 && !self.has_call() {
+            self.left_at_ns = 0;
+            return true;
         }
-        self.kept = 0;
-        true
+        let now = clock::monotonic_ns();
+        if self.left_at_ns == 0 {
+            (self.left_at_ns, self.left_times) = (now, 0);
+        }
+        self.left_times += 1;
+        let is_given_up = self.left_times > LEFT_TIMES_MAX && now - self.left_at_ns > LEFT_NS_MAX;
+        if is_given_up {
+            *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::NONE };
+        }
+        is_given_up
     }
 }
 

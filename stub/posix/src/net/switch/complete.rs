@@ -23,12 +23,15 @@ use heliostat_base::{call, clock, spin};
 use super::{finish, switch_outgoing, Bell};
 use crate::net::early;
 use crate::net::patience::Account;
+use crate::net::shadow::sleepers::{self, Bells};
 use crate::net::side_lock::{self, Half};
 use crate::net::socket::{Connection, Socket, Stage, Stream};
 use crate::net::{carried, end, relay, shadow};
 
 /// Between two looks at a peer that has been woken.
 const LOOK_PAUSE_NS: u64 = 100_000;
+/// Others whom a bell has woken have so long to see it.
+const OTHERS_NS: u64 = 1_000_000;
 
 /// Both directions are on the shadow, or on another connection in its place, when this returns. The
 /// caller holds the lock of leaving.
@@ -74,6 +77,17 @@ fn freeze(socket: &Socket, stream: &Stream) {
     }
 }
 
+/// Takes bells off the shadow, from whoever else sleeps there after a while since `began`: they have been woken.
+fn take_bells(connection: Connection<'_>, began: u64) {
+    let Connection { fd, socket, stream } = connection;
+    while sleepers::drain_unslept(connection) == Bells::Left {
+        if clock::monotonic_ns() > began + OTHERS_NS {
+            return shadow::drain(fd, socket, &stream.incoming);
+        }
+        spin::yield_now();
+    }
+}
+
 /// Waits until this end is through with the ring, or the peer is gone, or the time is over.
 fn await_through(connection: Connection<'_>, wait: Wait) -> bool {
     let Connection { fd, socket, stream } = connection;
@@ -82,12 +96,13 @@ fn await_through(connection: Connection<'_>, wait: Wait) -> bool {
         Wait::AtMost(_) if !account.allows_wait() => 0,
         Wait::AtMost(ns) | Wait::ToTheLast(ns) => ns,
     };
-    let ends = clock::monotonic_ns() + wait_ns;
+    let began = clock::monotonic_ns();
+    let ends = began + wait_ns;
     let mut turns = spin::Spin::new();
     let mut has_waited = false;
     loop {
         if !socket.reads_shadow() || early::settles(connection) {
-            shadow::drain(fd, socket, &stream.incoming);
+            take_bells(connection, began);
         }
         if is_through(stream) {
             if has_waited {

@@ -11,7 +11,7 @@ use crate::net::socket::{Connection, Socket, Stream};
 use crate::net::{early, shadow};
 use crate::{flush, waiting};
 
-/// A second sleeper relies on the first for this long, which costs no bell and no system call more.
+/// A second sleeper relies on the first for this long.
 const FOLLOWER_LIMIT_NS: u64 = 20_000_000;
 
 /// Sleeps beside another sleeper of the same connection; `None` when nothing came of that for a

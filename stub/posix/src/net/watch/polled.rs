@@ -3,6 +3,7 @@
 use heliostat_base::sync::Ordering::Release;
 
 use super::interest::Interest;
+use super::life;
 use super::sets::{SETS, SETS_MAX};
 
 /// True when a direct stream in the set is ready.
@@ -12,7 +13,11 @@ pub fn is_ready(index: u32) -> bool {
 
 /// Before a poll on the set itself: what the kernel's set has of shadows tells only of news.
 pub fn calm(epoll: i32, index: u32) {
-    SETS[index as usize % SETS_MAX].inner.lock().calm(epoll);
+    let mut inner = SETS[index as usize % SETS_MAX].inner.lock();
+    inner.calm(epoll);
+    let taken_bells = std::mem::take(&mut inner.taken_bells);
+    drop(inner);
+    taken_bells.into_iter().for_each(life::repeat_bell);
 }
 
 /// The set's streams ring bells from now on, because a poll on the set itself sleeps; for how long that

@@ -3,7 +3,7 @@
 use heliostat_base::call;
 
 use super::{Interests, HOT_FEW, SHADOW_EVENTS};
-use crate::net::shadow::sleepers;
+use crate::net::shadow::sleepers::{self, Bells};
 use crate::net::socket::{self, Connection};
 use crate::net::watch::interest::Interest;
 
@@ -17,7 +17,10 @@ impl Interests {
             } else {
                 let socket = socket::at(interest.socket);
                 let connection = Connection::new(interest.fd, socket, &interest.stream);
-                sleepers::drain_unslept(connection);
+                if sleepers::drain_unslept(connection) == Bells::Taken {
+                    // What the kernel had to report of it is gone with the byte.
+                    self.taken_bells.push(interest.socket);
+                }
             }
         }
     }
