@@ -4,8 +4,10 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_stub_posix::event::poll;
+use heliostat_stub_posix::net::demote;
 use heliostat_stub_posix::net::shadow::{self, sleepers, sleepers::Bells};
 use heliostat_stub_posix::net::socket::{self, Connection, Sleeper, Stream};
 use support::pair::{direct, End};
@@ -242,4 +244,26 @@ fn a_set_hears_of_room_beside_another_set() {
 fn calls_hear_of_room_beside_a_set() {
     room_then_bytes(sends, set_of_bytes);
     room_then_bytes(polls_room, set_of_bytes);
+}
+
+#[test]
+fn a_writer_hears_that_its_peer_has_left_beside_those_that_wait_for_bytes() {
+    let others: [fn(&End); 2] = [receives, polls_bytes];
+    for turn in 0..ROUNDS {
+        let (client, server) = direct();
+        [&client, &server].iter().for_each(|end| end.set_timeouts(LONG));
+        fill(&client);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| sends(&client));
+            scope.spawn(|| others[turn % 2](&client));
+            std::thread::sleep(BESIDE);
+            demote::leave(server.fd, server.index(), Native::Option);
+            let begun = Instant::now();
+            while !writer.is_finished() && begun.elapsed() < 2 * LONG {
+                empty(&server);
+            }
+            assert_eq!(server.send(b"x", 0), Ok(1));
+        });
+        assert!(!client.is_direct());
+    }
 }
