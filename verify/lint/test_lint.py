@@ -171,8 +171,8 @@ def test_comments_bars_and_code_are_no_words():
     assert documents.judge_text("a.md", f"```text\n{'word ' * 500}\n```") == []
 
 
-def test_page_of_promises_of_3101_words_is_refused():
-    assert documents.judge_promises("word " * 3101)
+def test_page_of_promises_with_a_word_too_many_is_refused():
+    assert documents.judge_promises("word " * (documents.PROMISES_WORDS_MAX + 1))
     assert documents.judge_promises("word " * 3100) == []
 
 
