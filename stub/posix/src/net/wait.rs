@@ -9,23 +9,25 @@
 
 mod asleep;
 mod blocked;
+mod place;
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heliostat_abi::session::report::Counter;
 use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
+use heliostat_base::futex;
 use heliostat_base::sys::Errno;
-use heliostat_base::{futex, spin};
 
-use super::shadow::sleepers::{self, Bells, Place};
+use super::shadow::sleepers::{self, Place};
 use super::socket::{Connection, Sleeper, Socket, Stream};
 use super::transfer::PIECE_BYTES;
-use super::{commit, early, end, shadow, switch, watch};
+use super::{commit, early, end, shadow, switch};
 use crate::thread::{Began, Critical};
 use crate::{report, waiting};
 
 pub use asleep::sit_out;
 pub use blocked::Blocked;
+pub use place::{get_up, lie_down};
 
 /// Room that ends a writer's wait while it spins; one that sleeps is woken when a third is free.
 const ROOM_WORTH_WAKING: u64 = 2 * PIECE_BYTES as u64;
@@ -85,7 +87,7 @@ fn sleep_somewhere(
         let place = hears.then(|| lie_down(connection, Sleeper::Call));
         return (asleep::lead(connection, blocked), place);
     }
-    let mut place = lie_down_first(connection, Sleeper::Call);
+    let mut place = place::lie_down_first(connection, Sleeper::Call);
     if place.is_none() {
         if let Some(wake) = asleep::follow(connection.socket, seen, blocked) {
             return (wake, None);
@@ -93,38 +95,6 @@ fn sleep_somewhere(
         place = Some(lie_down(connection, Sleeper::Call));
     }
     (asleep::lead(connection, blocked), place)
-}
-
-/// A place on the shadow for this thread, which looks once more before it sleeps.
-pub fn lie_down(connection: Connection<'_>, sleeper: Sleeper) -> Place {
-    let (place, bells) = sleepers::lie_down(connection, sleeper);
-    tell_sets(connection, bells);
-    if bells == Bells::Left {
-        spin::yield_now(); // to those for whom it lies there
-    }
-    place
-}
-
-/// The same, unless another call sleeps there.
-fn lie_down_first(connection: Connection<'_>, sleeper: Sleeper) -> Option<Place> {
-    let (place, bells) = sleepers::lie_down_first(connection, sleeper)?;
-    tell_sets(connection, bells);
-    Some(place)
-}
-
-/// The place is given up; false where the shadow is still this connection's and had no bell.
-pub fn get_up(connection: Connection<'_>, place: Place) -> bool {
-    let bells = sleepers::get_up(connection, place);
-    tell_sets(connection, bells);
-    bells != Bells::None
-}
-
-/// Bells that were taken off may have been for epoll sets as well.
-fn tell_sets(connection: Connection<'_>, bells: Bells) {
-    let _critical = Critical::enter();
-    if bells == Bells::Taken && connection.socket.is_in_sets() {
-        watch::life::repeat_bell(connection.index());
-    }
 }
 
 /// A sleep that a bell ended beside a handler is an interrupted one, if the bell was for nothing: the
@@ -151,7 +121,7 @@ pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool 
     if socket.siblings_pause(stream).is_some() || blocked.has_less_than_its_timeout() {
         return false;
     }
-    let Some(place) = lie_down_first(connection, Sleeper::Peeker) else { return false };
+    let Some(place) = place::lie_down_first(connection, Sleeper::Peeker) else { return false };
     socket.arm(stream, false);
     socket.sleepers.fetch_add(1, AcqRel);
     // No bell comes for what was held back before this thread said that it sleeps.

@@ -96,6 +96,17 @@ pub fn drain_unslept(connection: Connection<'_>) -> Bells {
     drain(connection, &mut connection.socket.on_shadow.lock())
 }
 
+/// Whether a bell lies there that others have to see before it is taken off; now or a moment ago.
+pub fn is_bell_left(connection: Connection<'_>) -> bool {
+    let Connection { socket, stream, .. } = connection;
+    if !super::has_bells(socket, &stream.incoming) {
+        return false;
+    }
+    let _critical = Critical::enter();
+    let is_slept = socket.on_shadow.lock().has_any();
+    is_slept
+}
+
 fn drain(connection: Connection<'_>, sleepers: &mut Sleepers) -> Bells {
     let Connection { fd, socket, stream } = connection;
     if !super::has_bells(socket, &stream.incoming) {

@@ -55,6 +55,11 @@ impl Sleepers {
         self.calls > 0 || self.has_peeker()
     }
 
+    /// Whether anybody sleeps there.
+    pub fn has_any(&mut self) -> bool {
+        self.polls > 0 || self.has_call()
+    }
+
     fn has_peeker(&mut self) -> bool {
         // This thread, which is awake, left by a handler that jumped out; others were cancelled.
         let is_gone = |peeker| {
@@ -93,7 +98,7 @@ impl Sleepers {
 
     /// Whether bells may be taken off now, by somebody who is not among them.
     pub fn may_drain(&mut self) -> bool {
-        if self.polls == 0 && !self.has_call() {
+        if !self.has_any() {
             self.left_at_ns = 0;
             return true;
         }
