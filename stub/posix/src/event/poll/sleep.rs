@@ -21,10 +21,11 @@ pub(super) fn sleep(
 ) -> Result<usize, Errno> {
     let Some(_counted) = Counted::all(&entries.undecided) else { return Ok(0) };
     let watched = &entries.watched;
-    let (places, sets) = arm(watched, fds);
+    let (mut places, sets) = arm(watched, fds);
     let found = look(fds, watched);
     let mut copy = fds.to_vec();
-    let pauses = watched.iter().filter_map(|entry| prepare(entry, fds, &mut copy));
+    let each = watched.iter().zip(&mut places);
+    let pauses = each.filter_map(|(entry, place)| prepare(entry, fds, &mut copy, place));
     let pause = pauses.chain(sets).min();
     let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
     let limit = [left, pause].into_iter().flatten().min();
@@ -78,11 +79,22 @@ impl Drop for Counted {
 }
 
 /// Puts into the kernel's call what is slept for, and says for how long at most.
-fn prepare(entry: &Watched, fds: &[pollfd], copy: &mut [pollfd]) -> Option<u64> {
+fn prepare(
+    entry: &Watched,
+    fds: &[pollfd],
+    copy: &mut [pollfd],
+    place: &mut Option<Place>,
+) -> Option<u64> {
     let Watched::Stream { at, fd, index, stream } = entry else { return None };
     let socket = socket::at(*index);
-    let (events, pause) = sleep_events(Connection::new(*fd, socket, stream), fds[*at].events);
+    let connection = Connection::new(*fd, socket, stream);
+    let (events, pause) = sleep_events(connection, fds[*at].events);
     copy[*at].events = events;
+    if place.is_none() && events & libc::POLLIN != 0 {
+        // The connection has become a stream since the look, which has to be made again.
+        *place = Some(wait::lie_down(connection, Sleeper::Poll));
+        return Some(0);
+    }
     if shadow::has_ended(socket) && !returned::is_reading(socket) {
         // It would say so again and again, to a program that does not ask for it.
         copy[*at].fd = -1;
@@ -119,7 +131,7 @@ fn sleep_events(connection: Connection<'_>, wanted: i16) -> (i16, Option<u64>) {
     }
 }
 
-/// Says that this thread sleeps: its places on the shadows whose bells it hears, in order, and for how long it may sleep at
+/// Says that this thread sleeps: its place on each shadow whose bells it hears, and for how long it may sleep at
 /// once, because of what is in the sets.
 fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Option<Place>>, Option<u64>) {
     let _critical = Critical::enter();
@@ -134,6 +146,7 @@ fn arm(watched: &[Watched], fds: &[pollfd]) -> (Vec<Option<Place>>, Option<u64>)
                 places.push(hears.then(|| wait::lie_down(connection, Sleeper::Poll)));
             }
             Watched::Set { fd, index, .. } => {
+                places.push(None);
                 pause = [pause, polled::arm(*fd, *index)].into_iter().flatten().min();
             }
         }
@@ -149,8 +162,7 @@ fn disarm(
     valid: bool,
 ) {
     let _critical = Critical::enter();
-    let mut places = places.iter();
-    for entry in watched {
+    for (entry, place) in watched.iter().zip(places) {
         match entry {
             Watched::Stream { at, fd, index, stream } => {
                 let socket = socket::at(*index);
@@ -160,7 +172,7 @@ fn disarm(
                     shadow::learn(*fd, socket, events);
                 }
                 let connection = Connection::new(*fd, socket, stream);
-                if let Some(Some(place)) = places.next() {
+                if let Some(place) = place {
                     wait::get_up(connection, *place);
                 }
                 if answers[*at].revents & libc::POLLIN != 0 {
