@@ -56,6 +56,8 @@ def check(harness: Harness, folder: Path, keys: dict[int, float]) -> None:
     port, program = start(harness, folder, folder, Side.PLAIN)
     asked = "".join(f"GET key:{number}\n" for number in keys)
     answer = subprocess.run(["redis-cli", "-p", str(port)], input=asked, capture_output=True, text=True, timeout=120)
+    # One that found its port taken has ended, and another's Redis has answered.
+    assert (answer.returncode, program.process.poll()) == (0, None), answer.stderr + program.output()
     program.kill()
     program.process.wait()
     assert answer.stdout.split() == [f"key:{number}" for number in keys]
