@@ -60,7 +60,7 @@ def main() -> int:
         print_table(what, ways)
     data, picture = out / "coprocessor.json", out / "coprocessor.png"
     data.write_text(json.dumps(told, indent=1) + "\n")
-    draw(told, UNITS, picture)
+    draw(told, picture)
     print(f"\npicture: {picture}\nfigures: {data}")
     return 0
 
