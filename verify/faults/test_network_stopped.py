@@ -191,8 +191,7 @@ def test_the_end_of_a_connection_that_has_left_a_stopped_control_plane_is_told(h
     harness.call("run", *harness.configured(), "--", "/bin/true")
     reading, writing = os.pipe()
     port, server = start_server(harness, ENDS, how, stdin=reading)
-    # A loop that is stopped in the middle of a turn is waited for, for 30 s.
-    with socket.create_connection(("127.0.0.1", port), timeout=45) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
         assert ask(client, b"first") == b"first"
         assert [entry["path"] for entry in harness.explain(server.pid)] == ["delegated"]
         control = harness.control_plane()

@@ -14,7 +14,7 @@ from pathlib import Path
 CELL_WORDS_MAX = 75
 PARAGRAPH_WORDS_MAX = 195
 PROMISES = "docs/specification.md"
-PROMISES_WORDS_MAX = 3200
+PROMISES_WORDS_MAX = 3100
 
 COMMENT = re.compile(r"<!--.*?-->")
 WORD = re.compile(r"[^\s|]*\w[^\s|]*")

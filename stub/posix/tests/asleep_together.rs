@@ -156,21 +156,30 @@ fn polled(end: &End, events: i16) -> i16 {
     fds[0].revents
 }
 
-/// One thread waits for room, in its own way, another for bytes, in its own: first there is room, then
-/// there are bytes.
+/// One thread waits for room, in its own way, another for bytes, in its own, until the peer has let the first one
+/// go on, and then sends. `make_room` is told whether that one has.
+fn beside(
+    room: impl Fn(&End) + Sync,
+    bytes: impl Fn(&End) + Sync,
+    make_room: impl Fn(&End, &dyn Fn() -> bool),
+) -> End {
+    let (client, server) = direct();
+    [&client, &server].iter().for_each(|end| end.set_timeouts(LONG));
+    fill(&client);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| room(&client));
+        scope.spawn(|| bytes(&client));
+        std::thread::sleep(BESIDE);
+        make_room(&server, &|| waits.is_finished());
+        waits.join().expect("room came");
+        assert_eq!(server.send(b"x", 0), Ok(1));
+    });
+    client
+}
+
 fn room_then_bytes(room: impl Fn(&End) + Sync, bytes: impl Fn(&End) + Sync) {
     for _ in 0..ROUNDS {
-        let (client, server) = direct();
-        [&client, &server].iter().for_each(|end| end.set_timeouts(LONG));
-        fill(&client);
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(|| room(&client));
-            scope.spawn(|| bytes(&client));
-            std::thread::sleep(BESIDE);
-            empty(&server);
-            waits.join().expect("room came");
-            assert_eq!(server.send(b"x", 0), Ok(1));
-        });
+        beside(&room, &bytes, |server, _| empty(server));
     }
 }
 
@@ -249,21 +258,14 @@ fn calls_hear_of_room_beside_a_set() {
 #[test]
 fn a_writer_hears_that_its_peer_has_left_beside_those_that_wait_for_bytes() {
     let others: [fn(&End); 2] = [receives, polls_bytes];
+    let leave = |server: &End, is_through: &dyn Fn() -> bool| {
+        demote::leave(server.fd, server.index(), Native::Option);
+        let begun = Instant::now();
+        while !is_through() && begun.elapsed() < 2 * LONG {
+            empty(server);
+        }
+    };
     for turn in 0..ROUNDS {
-        let (client, server) = direct();
-        [&client, &server].iter().for_each(|end| end.set_timeouts(LONG));
-        fill(&client);
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| sends(&client));
-            scope.spawn(|| others[turn % 2](&client));
-            std::thread::sleep(BESIDE);
-            demote::leave(server.fd, server.index(), Native::Option);
-            let begun = Instant::now();
-            while !writer.is_finished() && begun.elapsed() < 2 * LONG {
-                empty(&server);
-            }
-            assert_eq!(server.send(b"x", 0), Ok(1));
-        });
-        assert!(!client.is_direct());
+        assert!(!beside(sends, others[turn % 2], leave).is_direct());
     }
 }

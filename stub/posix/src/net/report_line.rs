@@ -80,8 +80,11 @@ pub fn list_inherited() {
 /// A connection's ends; the kernel is asked for what is not known.
 fn ends_of(fd: i32, peer: Option<NetAddress>) -> Option<(NetAddress, NetAddress)> {
     let local = NetAddress::new(call::local_address(fd)?);
-    let peer = peer.or_else(|| Some(NetAddress::new(call::peer_address(fd)?)));
-    Some((local, peer?))
+    let peer = match peer {
+        Some(known) => known,
+        None => NetAddress::new(call::peer_address(fd)?),
+    };
+    Some((local, peer))
 }
 
 /// Rewrites the line of a connection that went native.

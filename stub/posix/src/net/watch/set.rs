@@ -47,7 +47,8 @@ pub struct Interests {
     pub kernel_had_news: bool,
     /// Other processes may hold the streams of some interests.
     may_be_shared: bool,
-    /// Connections whose bells were taken off here, and that are in other sets too (`life::repeat_bell`).
+    /// Connections whose bells were taken off here while a report of the kernel's, to this set or another,
+    /// may still have been due (`life::repeat_bell`).
     pub taken_bells: Vec<u32>,
 }
 
