@@ -78,7 +78,8 @@ class Far:
         started = [self.harness.start(Side.PLAIN, self.clients.command(words), name=str(words[0])) for words in commands]
         for program in started:
             if program.wait(seconds) != 0:
-                [one.kill() for one in started]
+                for one in started:
+                    one.kill()
                 raise RuntimeError(f"{program.name}: {program.errors()[-500:]}{program.output()[-500:]}")
         return [program.output() for program in started]
 

@@ -52,6 +52,8 @@ def partitions() -> dict[str, list[str]]:
             layouts = {name: words for name, words in found.items() if words[1:2] == [str(count)]}
             found |= {f"{name}, interrupt 1": [*words, "--interrupt", "1"] for name, words in layouts.items()}
     picked = os.environ.get("HELIOSTAT_PARTITIONS", ";".join(found)).split(";")
+    if unknown := set(picked) - set(found):
+        raise RuntimeError(f"no partition {', '.join(unknown)} on {cores} cores; there are {'; '.join(found)}")
     return {name: words for name, words in found.items() if name == "none" or cores > 1 and name in picked}
 
 
